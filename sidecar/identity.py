@@ -52,9 +52,7 @@ class Identity:
     def __post_init__(self) -> None:
         for name, segment in (("cluster", self.cluster), ("replica", self.replica)):
             if not _SEGMENT.fullmatch(segment):
-                raise MalformedValue(
-                    f"{name} must be 1 to 63 of A-Z a-z 0-9 . _ - with a letter or digit at both ends"
-                )
+                raise MalformedValue(f"{name} must be 1 to 63 of A-Z a-z 0-9 . _ - with a letter or digit at both ends")
         if not 0 <= self.ordinal <= MAX_ORDINAL:
             raise MalformedValue(f"ordinal must be between 0 and {MAX_ORDINAL}")
 

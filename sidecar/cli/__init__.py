@@ -1,0 +1,1 @@
+"""The commands of ``sidecar``, a module each; ``main`` is their root."""

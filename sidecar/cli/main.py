@@ -1,0 +1,41 @@
+"""The root of the command line.
+
+Owns which commands there are and what becomes of an error that one of them raises: a message that says what to do, and
+an exit code (0 clean, 2 bad configuration or usage, 1 anything else). Each command is a module with ``add_parser`` and
+loads what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from sidecar.cli import check, connect, demo, drain, run, schema, shutdown, status, wait
+from sidecar.config.problems import ConfigurationError
+from sidecar.errors import SidecarError
+
+COMMANDS = (run, check, schema, connect, status, wait, drain, shutdown, demo)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that *arguments* (default: the process's) name. The exit code."""
+    parser = argparse.ArgumentParser(
+        prog="sidecar",
+        description="Checks, before the first byte, which replica and which life of it a connection means.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {metadata.version('identity-sidecar')}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    options = parser.parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)  # noqa: T201  a command's own output
+        return 2
+    except SidecarError as error:
+        print(f"sidecar: {error}", file=sys.stderr)  # noqa: T201  as above
+        return 1
+    return code

@@ -1,0 +1,38 @@
+"""How many connections this process's file descriptors carry.
+
+Owns RLIMIT_NOFILE: raises it as far as it may go, and says what fits. Called by ``app`` once, at start.
+"""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+from typing import Final
+
+RESERVED: Final = 160  # stderr, epoll, listeners, files, and both HTTP servers with all that they take at once
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How many connections may be admitted, and how many may wait for a verdict."""
+
+    connections: int
+    pending: int
+
+
+def raise_limit() -> int:
+    """Raise the soft limit to the hard one; the number of descriptors that the process may have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def fit(wanted: Places, descriptors: int) -> Places:
+    """*wanted*, lowered to what *descriptors* carry.
+
+    An admitted connection takes two; one that waits, and one whose refusal is on its way, take one each. So pairs get
+    half of the descriptors and the other two a quarter each, and none can use up what another needs.
+    """
+    reserved = min(RESERVED, descriptors // 4)
+    quarter = max(1, (descriptors - reserved) // 4)
+    return Places(min(wanted.connections, quarter), min(wanted.pending, quarter))

@@ -1,0 +1,68 @@
+"""The accept loop.
+
+Owns what needs no byte of the peer: it gives each connection its place in the roster, refuses those whose address may
+not connect or for which the house is full, and starts their tasks. It never stops for an error of the kernel: without
+descriptors it waits a little and tries again, and says so once a second at most. Knows nothing of claims.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from sidecar.accept import Accepted, AcceptFailed, accept
+from sidecar.connection import Gate
+from sidecar.log import Logger
+from sidecar.metrics import Metrics
+from sidecar.reasons import Reason, Refused
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+BACK_OFF_SECONDS: Final = 0.1  # the kernel keeps the connection queued; trying faster only burns CPU
+SAY_AGAIN_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One configured listener, on as many sockets as its address took."""
+
+    name: str
+    sources: Sequence[Network]  # that may connect; empty: all
+    gate: Gate
+    metrics: Metrics
+    logger: Logger
+
+    async def serve(self, listening: trio.SocketListener, connections: trio.Nursery) -> None:
+        """Accept until cancelled; the connections' tasks live in *connections* and outlive this call."""
+        said_at = float("-inf")
+        while True:
+            try:
+                accepted = await accept(listening)
+            except AcceptFailed as failure:
+                self.metrics.accept_error(failure.error)
+                now = trio.current_time()
+                if now - said_at >= SAY_AGAIN_SECONDS:
+                    said_at = now
+                    self.logger.warning("accept_failed", listener=self.name, error=str(failure))
+                await trio.sleep(BACK_OFF_SECONDS if failure.exhausted else 0)
+            else:
+                self._receive(accepted, connections)
+
+    def _receive(self, accepted: Accepted, connections: trio.Nursery) -> None:
+        gate, roster = self.gate, self.gate.roster
+        verdict = None
+        if not self._may_connect(accepted):
+            verdict = Refused(Reason.SOURCE_NOT_ALLOWED)
+        elif roster.full:
+            verdict = Refused(Reason.OVER_CAPACITY)
+        connection = roster.enter(self.name, peer=accepted.peer, local=accepted.local, now=trio.current_time())
+        gate.metrics.accepted()
+        connections.start_soon(gate.serve, accepted.stream, connection, verdict)
+
+    def _may_connect(self, accepted: Accepted) -> bool:
+        peer = accepted.peer
+        return not self.sources or peer is None or any(peer.host in network for network in self.sources)

@@ -1,0 +1,198 @@
+"""What the sidecar writes on stderr, one line an event.
+
+Owns the lines' form, over ``structlog``: JSON for machines, text for a terminal. Both escape what they are given, since
+most values come from the wire: a line break in a claim can't forge a second event, and no control character reaches a
+terminal. A logger is built and passed in; nothing global is configured, and a stream that can't be written to any more
+costs lines, never a connection.
+
+``app`` builds a logger, everything from the flow on writes to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from enum import StrEnum, unique
+from typing import Final, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from sidecar.reasons import Reason
+
+Logger = FilteringBoundLogger
+
+
+@unique
+class Format(StrEnum):
+    """How a line is written."""
+
+    AUTO = "auto"  # text on a terminal, else JSON
+    JSON = "json"
+    TEXT = "text"
+
+
+class _Sink:
+    """Takes finished lines. structlog calls the method named like the level; here all are one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def line(self, text: str) -> None:
+        """Write *text* in one go, so that lines of several writers don't mix."""
+        with suppress(OSError, ValueError):  # a full disk, a closed pipe or stream: a log line is worth no connection
+            self._stream.write(text + "\n")
+            self._stream.flush()
+
+    debug = info = warning = error = critical = exception = line
+
+
+def build_logger(format: Format | str, level: str, stream: TextIO) -> Logger:  # noqa: A002  the configuration's word
+    """A logger that writes lines of *level* and above to *stream*.
+
+    Values may be anything: text as it is, numbers as numbers, and the rest as its ``str``, which is taken only when the
+    line is written. Fields that are None are left out.
+
+    Args:
+        format: the lines' form.
+        level: ``debug``, ``info``, ``warning`` or ``error``.
+        stream: where to; one that is a terminal gets text where *format* is ``auto``.
+    """
+    text = format == Format.TEXT or (format == Format.AUTO and stream.isatty())
+    processors: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _text_line if text else _json_line,
+    ]
+    proxy = structlog.wrap_logger(
+        _Sink(stream),
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        context_class=dict,
+    )
+    return cast("Logger", proxy.bind())
+
+
+_FIRST: Final = ("timestamp", "level", "event")
+_RECENT: Final = 64  # refusals that are remembered
+
+
+def _in_order(event: EventDict) -> Iterator[tuple[str, object]]:
+    """The line's fields: what every line has, then its own, less what is absent."""
+    for key in _FIRST:
+        yield key, event.pop(key)
+    yield from _present(event).items()
+
+
+def _present(fields: Mapping[str, object]) -> dict[str, object]:
+    """*fields* less what is absent."""
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def to_json(value: object) -> str:
+    """*value* as JSON in printable ASCII: every other character comes out as an escape, other types as their text."""
+    return _ENCODER.encode(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("ascii", "backslashreplace")
+    return str(value)
+
+
+_ENCODER: Final = json.JSONEncoder(default=_text)
+
+
+def _json_line(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
+    return to_json(dict(_in_order(event)))
+
+
+def _text_line(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
+    traceback = event.pop("exception", None)
+    fields = dict(_in_order(event))
+    timestamp, level, name = (fields.pop(key) for key in _FIRST)
+    line = f"{timestamp} {level:<7} {_word(name)}"
+    for key, value in fields.items():
+        line += f" {key}={_word(value)}"
+    if traceback is not None:
+        # A person reads this: the lines stay lines, marked as part of the event, and are escaped one by one.
+        line += "".join(f"\n    | {row.encode('unicode_escape').decode()}" for row in str(traceback).splitlines())
+    return line
+
+
+def _word(value: object) -> str:
+    """*value* bare where that is unmistakable, else quoted and escaped."""
+    if isinstance(value, (bool, int, float, dict, list, tuple)):
+        return to_json(value)
+    text = _text(value)
+    plain = text.isascii() and text.isprintable() and not any(c in text for c in ' "\\=')
+    return text if plain and text else to_json(text)
+
+
+class _Bucket:
+    """How many lines of one reason may still be written, and how many were left out since the last one."""
+
+    __slots__ = ("filled_at", "left_out", "tokens")
+
+    def __init__(self, tokens: float, now: float) -> None:
+        self.tokens = tokens
+        self.filled_at = now
+        self.left_out = 0
+
+
+class RefusalLog:
+    """Lines about refused connections, at most so many a second for each reason, and the last few in any case.
+
+    What is left out is counted: the reason's next line carries the number as ``suppressed``, and :meth:`flush` writes
+    it where no line came. So for every reason, after a flush, lines of refusals + ``suppressed`` = refusals.
+
+    Args:
+        logger: where lines go.
+        per_second: lines for each reason.
+        clock: monotonic seconds.
+        on_suppressed: called for each line left out.
+    """
+
+    def __init__(
+        self, logger: Logger, *, per_second: int, clock: Callable[[], float], on_suppressed: Callable[[], None]
+    ) -> None:
+        self._logger = logger
+        self._per_second = per_second
+        self._clock = clock
+        self._on_suppressed = on_suppressed
+        now = clock()
+        self._buckets = {reason: _Bucket(per_second, now) for reason in Reason}
+        self._recent: deque[tuple[float, Reason, dict[str, object]]] = deque(maxlen=_RECENT)
+
+    def refused(self, event: str, reason: Reason, **fields: object) -> None:
+        """A connection was refused. Values are turned into text only where a line is written: pass them as they are."""
+        now = self._clock()
+        self._recent.append((now, reason, fields))
+        bucket = self._buckets[reason]
+        bucket.tokens = min(self._per_second, bucket.tokens + (now - bucket.filled_at) * self._per_second)
+        bucket.filled_at = now
+        if bucket.tokens < 1:
+            bucket.left_out += 1
+            self._on_suppressed()
+            return
+        bucket.tokens -= 1
+        left_out, bucket.left_out = bucket.left_out, 0
+        self._logger.info(event, reason=reason, **fields, suppressed=left_out or None)
+
+    def flush(self) -> None:
+        """Say what was left out and no line has said yet. Called once a second, and at the end."""
+        for reason, bucket in self._buckets.items():
+            left_out, bucket.left_out = bucket.left_out, 0
+            if left_out:
+                self._logger.info("refusals_suppressed", reason=reason, suppressed=left_out)
+
+    def recent(self) -> list[dict[str, object]]:
+        """The last 64 refusals, oldest first, logged or not: their fields, and ``seconds_ago``."""
+        now = self._clock()
+        return [
+            {"seconds_ago": round(now - when, 3), "reason": reason, **_present(fields)}
+            for when, reason, fields in self._recent
+        ]

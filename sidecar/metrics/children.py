@@ -1,0 +1,27 @@
+"""A metric family's children, made all at once so that every series exists from the start.
+
+Owns the way from a closed enum to handles, over ``prometheus_client``; called by the two modules that define metrics.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from prometheus_client import Counter, Gauge, Histogram
+
+NAMESPACE: Final = "identity_sidecar"
+
+Kind = TypeVar("Kind", bound=StrEnum)
+Family = TypeVar("Family", Counter, Gauge, Histogram)
+
+
+def children(family: Family, kinds: type[Kind], *labels: str) -> dict[Kind, Family]:
+    """One child of *family* for each of *kinds*, which is its last label: all of them exist from now on."""
+    return {kind: family.labels(*labels, kind) for kind in kinds}
+
+
+def value(child: Counter | Gauge) -> int:
+    """What a counter or gauge stands at."""
+    (metric,) = child.collect()
+    return int(metric.samples[0].value)  # the library's first sample of either is its value

@@ -1,0 +1,151 @@
+"""What is counted for each listener: the events of its connections' lives.
+
+Owns those metrics' names, labels and help text, over ``prometheus_client``, and the one equation that they keep: each
+method is one transition and synchronous, so that at any scrape
+``accepted = admitted + rejected + probes + active{pending}``. Called by ``listener`` and ``connection``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from sidecar.metrics.children import NAMESPACE, Kind, children, value
+from sidecar.metrics.labels import Basis, Outcome, Stage
+from sidecar.reasons import End, Probe, Reason
+
+# A histogram is a series a bucket, a listener and a label value: few buckets, where the limits that users set lie.
+_HANDSHAKE_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 5)
+_ADMISSION_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 2.5, 10)
+
+
+class Families:
+    """The metric families that every listener has its own children of."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, ("listener", *labels), namespace=NAMESPACE, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(name, text, ("listener", *labels), namespace=NAMESPACE, registry=registry)
+
+        def histogram(name: str, text: str, label: str, buckets: Sequence[float]) -> Histogram:
+            return Histogram(name, text, ("listener", label), namespace=NAMESPACE, registry=registry, buckets=buckets)
+
+        self.accepted = counter("connections_accepted_total", "Connections that the kernel handed over.")
+        self.admitted = counter("connections_admitted_total", "Connections let through to the local process.", "basis")
+        self.rejected = counter("connections_rejected_total", "Connections refused, by reason.", "reason")
+        self.ended = counter("connections_ended_total", "Admitted connections that have ended, by cause.", "cause")
+        self.active = gauge("connections_active", "Live connections: without a verdict yet, or admitted.", "state")
+        self.probes = counter("probes_total", "Connections that asked for nothing, such as health checks.", "kind")
+        self.last_rejection = gauge(
+            "last_rejection_timestamp_seconds",
+            "When a connection was last refused for this reason; 0: never.",
+            "reason",
+        )
+        self.handshake = histogram(
+            "handshake_duration_seconds", "How long the peer took for this stage.", "stage", _HANDSHAKE_BUCKETS
+        )
+        self.admission = histogram(
+            "admission_duration_seconds",
+            "How long the sidecar took from the complete preface to the verdict.",
+            "outcome",
+            _ADMISSION_BUCKETS,
+        )
+        self.forwarded = counter(
+            "forwarded_bytes_total", "Bytes relayed: up is to the local process, down is from it.", "direction"
+        )
+
+
+class ListenerMetrics:
+    """One listener's counters, moved by the events of a connection's life.
+
+    A connection is ``accepted``, then exactly one of ``admitted``, ``rejected`` and ``probe``; once admitted it has
+    ``ended`` exactly once. ``forwarded_up`` and ``forwarded_down`` are incremented by the bytes of each chunk relayed.
+    """
+
+    __slots__ = (
+        "_accepted",
+        "_active_admitted",
+        "_active_pending",
+        "_admission",
+        "_admitted",
+        "_ended",
+        "_handshake",
+        "_last_rejection",
+        "_probes",
+        "_rejected",
+        "_wall_clock",
+        "forwarded_down",
+        "forwarded_up",
+    )
+
+    def __init__(self, name: str, families: Families, wall_clock: Callable[[], float]) -> None:
+        self._wall_clock = wall_clock
+        self._accepted = families.accepted.labels(name)
+        self._active_pending = families.active.labels(name, "pending")
+        self._active_admitted = families.active.labels(name, "admitted")
+        self._admitted = children(families.admitted, Basis, name)
+        self._rejected = children(families.rejected, Reason, name)
+        self._last_rejection = children(families.last_rejection, Reason, name)
+        self._ended = children(families.ended, End, name)
+        self._probes = children(families.probes, Probe, name)
+        self._handshake = children(families.handshake, Stage, name)
+        self._admission = children(families.admission, Outcome, name)
+        self.forwarded_up = families.forwarded.labels(name, "up")
+        self.forwarded_down = families.forwarded.labels(name, "down")
+
+    def accepted(self) -> None:
+        """A connection has come in and waits for its verdict."""
+        self._accepted.inc()
+        self._active_pending.inc()
+
+    def admitted(self, basis: Basis) -> None:
+        """A waiting connection has been admitted."""
+        self._admitted[basis].inc()
+        self._active_pending.dec()
+        self._active_admitted.inc()
+
+    def rejected(self, reason: Reason) -> None:
+        """A waiting connection has been refused."""
+        self._rejected[reason].inc()
+        self._active_pending.dec()
+        self._last_rejection[reason].set(self._wall_clock())
+
+    def probe(self, kind: Probe) -> None:
+        """A waiting connection has turned out to be a probe and is over."""
+        self._probes[kind].inc()
+        self._active_pending.dec()
+
+    def ended(self, cause: End) -> None:
+        """An admitted connection is over."""
+        self._ended[cause].inc()
+        self._active_admitted.dec()
+
+    def counts(self) -> dict[str, int | dict[str, int]]:
+        """The counters as numbers, for a status page; of those by reason, cause or kind only what isn't zero."""
+
+        def by_kind(family: Mapping[Kind, Counter]) -> dict[str, int]:
+            return {kind.value: count for kind, child in family.items() if (count := value(child))}
+
+        return {
+            "accepted": value(self._accepted),
+            "pending": value(self._active_pending),
+            "active": value(self._active_admitted),
+            "admitted": by_kind(self._admitted),
+            "rejected": by_kind(self._rejected),
+            "probes": by_kind(self._probes),
+            "ended": by_kind(self._ended),
+            "bytes_up": value(self.forwarded_up),
+            "bytes_down": value(self.forwarded_down),
+        }
+
+    def handshake_took(self, stage: Stage, seconds: float) -> None:
+        """The peer has completed *stage*, *seconds* after it could begin it."""
+        self._handshake[stage].observe(seconds)
+
+    def admission_took(self, outcome: Outcome, seconds: float) -> None:
+        """The verdict has been reached *seconds* after the preface was complete."""
+        self._admission[outcome].observe(seconds)

@@ -1,0 +1,73 @@
+"""What is asked of the kernel about one connection, beyond sending and receiving.
+
+Owns the socket options and states that trio has no words for. Called by ``upstream``, ``relay`` and ``connection``;
+decides nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import select
+import socket
+import struct
+
+import trio
+
+_RST_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
+
+
+def tune(stream: trio.SocketStream, *, keepalive: float | None, user_timeout: float | None) -> None:
+    """Let the kernel notice a peer that has gone without a word. Seconds; None leaves a mechanism off.
+
+    Within one host nobody goes without a word: the kernel itself answers for a process that has died. There
+    TCP_USER_TIMEOUT is left off, since it also counts the time for which a living peer takes nothing (Linux from 5.11
+    on), and a local process may pause for as long as it likes.
+    """
+    sock = stream.socket
+    if sock.family == socket.AF_UNIX:
+        return
+    if keepalive is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, round(keepalive)))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, round(keepalive / 3)))
+    if user_timeout is not None and not _within_one_host(sock):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(user_timeout * 1000))
+
+
+def _within_one_host(sock: trio.socket.SocketType) -> bool:
+    return ipaddress.ip_address(sock.getsockname()[0]).is_loopback
+
+
+def abort(stream: trio.SocketStream) -> None:
+    """Close at once: what the kernel still holds is thrown away and the peer gets an RST. Does nothing when closed."""
+    sock = stream.socket
+    if sock.fileno() == -1:
+        return
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
+    except OSError as error:  # the peer was faster and the socket is dead already
+        if error.errno not in {errno.EINVAL, errno.ENOTCONN}:
+            raise
+    finally:
+        sock.close()
+
+
+def is_reset(stream: trio.SocketStream) -> bool:
+    """Whether the peer has reset the connection, also while what it sent before is still unread.
+
+    The state TCP_CLOSE, like EPOLLHUP, would not do: an orderly end in both directions has it too, perhaps with bytes
+    that are still unread.
+    """
+    poll = select.poll()
+    poll.register(stream.socket.fileno(), 0)  # an error is reported in any case
+    return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def is_connected_to_itself(stream: trio.SocketStream) -> bool:
+    """Whether both ends are one.
+
+    Where nothing listens on a port of the range that the kernel takes source ports from, a dial may get that very port
+    as its source, and TCP connects it to itself. Raises OSError where the connection is gone already.
+    """
+    return bool(stream.socket.getsockname() == stream.socket.getpeername())

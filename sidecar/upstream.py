@@ -1,0 +1,49 @@
+"""Dialling the local process.
+
+Owns the one way in to it, and the translation of every failure on that way into :class:`UpstreamUnavailable`. Knows
+nothing of claims and verdicts; called by ``connection`` once a claim has passed. The caller bounds the time.
+"""
+
+from __future__ import annotations
+
+import os
+
+import trio
+
+from sidecar.config import HostPort, UnixPath
+from sidecar.errors import SidecarError
+from sidecar.tcp import abort, is_connected_to_itself
+
+
+class UpstreamUnavailable(SidecarError):  # noqa: N818  the reason's own word
+    """The local process doesn't answer. The text says which address and what the kernel said."""
+
+
+async def connect(address: HostPort | UnixPath) -> trio.SocketStream:
+    """A connection to the local process.
+
+    Raises:
+        UpstreamUnavailable: nothing listens at *address*, its name doesn't resolve, ...
+    """
+    try:
+        if isinstance(address, UnixPath):
+            return await trio.open_unix_socket(address.path)
+        stream = await trio.open_tcp_stream(address.host or "localhost", address.port)
+        if not is_connected_to_itself(stream):
+            return stream
+    except OSError as error:
+        raise UpstreamUnavailable(f"{address}: {_words(error)}") from error
+    abort(stream)  # by an RST: TIME_WAIT would keep the local process off its port
+    raise UpstreamUnavailable(f"{address}: nothing listens there")
+
+
+def _words(error: OSError) -> str:
+    """The kernel's words, which trio keeps in the cause when it has tried several addresses."""
+    cause = error.__cause__
+    if error.errno is None and isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if error.errno is None and isinstance(cause, OSError):
+        error = cause
+    number = error.errno
+    # A resolver's error carries a number of its own kind, and its words.
+    return os.strerror(number) if number is not None and number > 0 else error.strerror or str(error)

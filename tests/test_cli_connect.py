@@ -1,0 +1,204 @@
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from sidecar.cli import connect
+from sidecar.identity import ControllerName, Epoch, Generation, Identity, Instance
+from sidecar.preface.answer import Answer, write_answer
+from sidecar.preface.claim import read_claim
+from sidecar.preface.proxy_v2 import bytes_wanted, read_header
+from sidecar.reasons import Advice
+
+IDENTITY = Identity("prod-eu", "replica-a", 2)
+ADMITTED = write_answer(Answer("admitted", None, "", IDENTITY, Generation(7)), dialler=None, sidecar=None)
+PROGRAM = """
+import argparse, sys
+from sidecar.cli import connect
+parser = argparse.ArgumentParser(prog="sidecar")
+connect.add_parser(parser.add_subparsers(required=True))
+args = parser.parse_args()
+sys.exit(args.run(args))
+"""
+
+
+def start(address, *options, stdin=subprocess.PIPE):
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "connect", address, "--identity", str(IDENTITY), *options],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def run(address, *options, stdin=b""):
+    """The command's exit code, standard output and standard error."""
+    with start(address, *options) as process:
+        output, errors = process.communicate(stdin, timeout=60)
+        return process.returncode, output, errors.decode()
+
+
+class FakeSidecar:
+    """Takes one connection, reads the preface, sends *reply*, then does what *then* says; keeps what it got."""
+
+    def __init__(self, reply, then=lambda connection: None):
+        self.reply = reply
+        self.then = then
+        self.claim = None
+
+    def serve(self, listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(30)
+            buffer = bytearray()
+            while (header := read_header(buffer)) is None:
+                received = connection.recv(bytes_wanted(buffer))
+                assert received
+                buffer += received
+            self.claim = read_claim(header.tlvs)
+            connection.sendall(self.reply)
+            self.then(connection)
+
+
+@contextmanager
+def serving(sidecar):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=sidecar.serve, args=(listener,))
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def read_all(connection):
+    data = bytearray()
+    while chunk := connection.recv(65536):
+        data += chunk
+    return bytes(data)
+
+
+def parse(*arguments):
+    parser = argparse.ArgumentParser(prog="sidecar")
+    connect.add_parser(parser.add_subparsers())
+    return parser.parse_args(["connect", *arguments])
+
+
+def test_a_probe_prints_the_verdict_and_closes():
+    with serving(FakeSidecar(ADMITTED, read_all)) as address:
+        assert run(address, "--probe") == (0, b"admitted\n", "")
+
+
+def test_every_part_of_the_claim_is_stated():
+    sidecar = FakeSidecar(write_answer(Answer("fenced", Advice.RETRY), dialler=None, sidecar=None))
+    options = ("--generation", "7", "--instance", "U1", "--epoch", "3", "--controller", "c-1")
+    with serving(sidecar) as address:
+        run(address, *options)
+    claim = sidecar.claim
+    assert (claim.identity, claim.generation, claim.instance) == (IDENTITY, Generation(7), Instance("U1"))
+    assert (claim.epoch, claim.controller, claim.answer.wanted) == (Epoch(3), ControllerName("c-1"), True)
+
+
+@pytest.mark.parametrize(
+    ("advice", "code"),
+    [
+        (Advice.RETRY, 10),
+        (Advice.REFRESH, 11),
+        (Advice.RE_RESOLVE, 12),
+        (Advice.FIX, 13),
+        (Advice.STOP, 14),
+    ],
+)
+def test_a_refusals_advice_is_the_exit_code(advice, code):
+    refusal = write_answer(Answer("some_reason_of_2031", advice, "because"), dialler=None, sidecar=None)
+    with serving(FakeSidecar(refusal)) as address:
+        result, output, errors = run(address, "--probe")
+    assert (result, output) == (code, b"")
+    assert errors.startswith(f"sidecar connect: {address}: refused: some_reason_of_2031: because [{advice}: ")
+    assert errors.count("\n") == 1
+
+
+def test_every_advice_has_an_exit_code_and_a_next_step():
+    assert set(connect.EXIT_CODE) == set(connect._WHAT_TO_DO) == set(Advice)
+
+
+def test_a_process_that_was_not_meant_is_looked_up_again():
+    with serving(FakeSidecar(ADMITTED, read_all)) as address:
+        result, output, errors = run(address, "--generation", "8", stdin=b"secret")
+    assert (result, output) == (12, b"")
+    assert "for generation 8 it names 7" in errors
+
+
+@pytest.mark.parametrize("reply", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_no_answer_is_told_apart_from_every_refusal(reply):
+    with serving(FakeSidecar(reply)) as address:
+        result, output, errors = run(address)
+    assert (result, output) == (1, b"")
+    assert "refused" not in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_silent_peer_is_given_up():
+    with serving(FakeSidecar(b"", read_all)) as address:
+        result, _, errors = run(address, "--answer-within", "0.2")
+    assert result == 1
+    assert "within 0.2 seconds" in errors
+
+
+def test_stdin_and_stdout_are_piped_with_half_close():
+    request = os.urandom(300_000)
+    with serving(FakeSidecar(ADMITTED, lambda connection: connection.sendall(read_all(connection)[::-1]))) as address:
+        assert run(address, "--generation", "7", stdin=request) == (0, request[::-1], "")
+
+
+def test_a_cut_is_not_taken_for_the_end_though_nobody_types():
+    def cut(connection):
+        connection.sendall(b"part of ")
+        connection.recv(1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+    with serving(FakeSidecar(ADMITTED, cut)) as address, start(address) as process:
+        assert process.stdout.read(8) == b"part of "
+        process.stdin.write(b"x")
+        process.stdin.flush()  # and stays open
+        assert process.wait(60) == 1
+        assert b"the connection broke" in process.stderr.read()
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["host:1"], "--identity"),
+        (["host", "--identity", "a/b/0"], "argument ADDRESS: must be host:port"),
+        (["host:1", "--identity", "a/b"], "argument --identity: must be <cluster>/<replica>/<ordinal>"),
+        (["host:1", "--identity", "a/b/01"], "argument --identity: ordinal must be a decimal number"),
+        (["host:1", "--identity", "a/b/0", "--generation", "0"], "argument --generation: must be between 1"),
+        (["host:1", "--identity", "a/b/0", "--generation", "+7"], "argument --generation: must be a decimal"),
+        (["host:1", "--identity", "a/b/0", "--instance", "a b"], "argument --instance: must be 1 to 128"),
+        (["host:1", "--identity", "a/b/0", "--epoch", "\u0663"], "argument --epoch: must be a decimal"),
+        (["host:1", "--identity", "a/b/0", "--controller", ""], "argument --controller: must be 1 to 128"),
+        (["host:1", "--identity", "a/b/0", "--answer-within", "0"], "argument --answer-within: must be a number"),
+        (["host:1", "--identity", "a/b/0", "--answer-within", "nan"], "argument --answer-within: must be a number"),
+        (["host:1", "--identity", "a/b/0", "--answer-within", "soon"], "argument --answer-within: must be a number"),
+    ],
+)
+def test_a_wrong_argument_is_named_and_ends_with_2(arguments, says, capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse(*arguments)
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_the_help_names_every_exit_code(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")  # in one line
+    with pytest.raises(SystemExit):
+        parse("--help")
+    shown = capsys.readouterr().out
+    assert all(f"{code} {advice}" in shown for advice, code in connect.EXIT_CODE.items())

@@ -1,0 +1,67 @@
+"""The root of the command line: which commands there are, and what becomes of an error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from sidecar.cli.main import COMMANDS, main
+from sidecar.config import ConfigurationError, Problem
+from sidecar.errors import StartError
+
+
+def names():
+    return {command.__name__.rpartition(".")[2] for command in COMMANDS}
+
+
+def test_the_commands_are_these():
+    assert names() == {"run", "check", "schema", "connect", "status", "wait", "drain", "shutdown", "demo"}
+
+
+@pytest.mark.parametrize("name", sorted(names()))
+def test_each_command_explains_itself(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: sidecar {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["dance"], ["run"], ["check", "a", "b"]])
+def test_wrong_usage_is_said_and_exits_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: sidecar" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (StartError("listen: address :1 is already in use"), 1, "sidecar: listen: address :1 is already in use\n"),
+        (ConfigurationError("c.yaml", [Problem(None, "", "can't be read")]), 2, "c.yaml"),
+    ],
+)
+def test_an_error_is_a_message_and_an_exit_code_and_no_traceback(error, code, text, capsys, monkeypatch):
+    def fail(_options):
+        raise error
+
+    monkeypatch.setattr("sidecar.cli.run.run", fail)
+    assert main(["run", "c.yaml"]) == code
+    printed = capsys.readouterr().err
+    assert text in printed
+    assert "Traceback" not in printed
+
+
+def test_the_package_runs_as_a_module_and_knows_its_version():
+    done = subprocess.run([sys.executable, "-m", "sidecar", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"sidecar {metadata.version('identity-sidecar')}\n"
+
+
+def test_a_command_that_only_reads_loads_nothing_that_serves():
+    """`check` runs in builds and hooks: it should be quick, and work where nothing may be opened."""
+    script = "import sys; from sidecar.cli.main import main; main(['schema']); print('trio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("False\n")

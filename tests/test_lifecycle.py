@@ -1,0 +1,184 @@
+"""From start to exit, on a clock that jumps: the order of the end, and what each moment says."""
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from sidecar.admission import Assignment, Unassigned
+from sidecar.authority.values import Values
+from sidecar.identity import Generation
+from sidecar.lifecycle import Lifecycle
+from sidecar.metrics import State
+from sidecar.reasons import End, Reason
+from sidecar.roster import Roster, Step
+from tests.names import inet
+
+
+class House:
+    """A lifecycle and connections that end when they are told to, or after their time."""
+
+    def __init__(self, nursery, *, delay=0.0, timeout=25.0, reading=Assignment(Generation(7))):  # noqa: B008
+        self.nursery = nursery
+        self.roster = Roster(connections=99, pending=99)
+        self.states = []
+        self.ends = []
+        self.lifecycle = Lifecycle(
+            self.roster, Values(reading), delay=delay, timeout=timeout, on_state=self.states.append
+        )
+        self.lifecycle.start()
+
+    def connect(self, *, lives=float("inf"), step=Step.ADMITTED):
+        peer = inet("192.0.2.1", 51000)
+        connection = self.roster.enter("compute", peer=peer, local=peer, now=trio.current_time())
+        if step is not Step.PREFACE:
+            assert self.roster.take_place(connection)
+        connection.step = step
+        self.nursery.start_soon(self._live, connection, lives)
+        return connection
+
+    async def _live(self, connection, lives):
+        with connection.scope:
+            await trio.sleep(lives)
+        self.ends.append((trio.current_time(), connection.ended_by))
+        self.roster.leave(connection)
+
+    async def end(self):
+        await self.lifecycle.wait_drained()
+        return await self.lifecycle.wait_gone()
+
+
+async def test_it_is_ready_once_started_with_an_assignment(nursery):
+    house = House(nursery)
+    assert house.lifecycle.not_ready() == []
+    assert house.states == [State.READY]
+    assert not house.lifecycle.snapshot().draining
+
+
+async def test_before_the_start_and_without_an_assignment_it_says_what_is_lacking(nursery):
+    house = House(nursery, reading=Unassigned(pending=True))
+    house.lifecycle.started = False
+    assert house.lifecycle.not_ready() == ["listeners don't accept yet", "no assignment has been read"]
+
+
+async def test_a_drain_refuses_and_ends_nothing(nursery, autojump_clock):
+    house = House(nursery)
+    connection = house.connect()
+    house.lifecycle.drain()
+    house.lifecycle.drain()
+    assert house.lifecycle.snapshot().draining
+    assert house.lifecycle.not_ready() == ["draining"]
+    assert house.states == [State.READY, State.DRAINING]
+    await trio.sleep(1000)
+    assert connection.ended_by is None
+    nursery.cancel_scope.cancel()
+
+
+async def test_with_nobody_here_the_end_comes_at_once(nursery, autojump_clock):
+    house = House(nursery)
+    began = trio.current_time()
+    house.lifecycle.shutdown()
+    assert await house.end() == 0
+    assert trio.current_time() == began
+    assert house.states == [State.READY, State.STOPPING, State.STOPPING]
+
+
+async def test_connections_that_end_by_themselves_are_waited_for_and_no_longer(nursery, autojump_clock):
+    house = House(nursery)
+    began = trio.current_time()
+    house.connect(lives=3)
+    house.connect(lives=7)
+    house.lifecycle.shutdown()
+    assert await house.end() == 0
+    assert trio.current_time() - began == 7
+    assert [why for _, why in house.ends] == [None, None]
+
+
+async def test_what_outlives_the_drain_is_cut_but_not_all_at_one_moment(nursery, autojump_clock):
+    house = House(nursery, timeout=5)
+    began = trio.current_time()
+    for _ in range(10):
+        house.connect()
+    house.lifecycle.shutdown()
+    assert await house.end() == 0
+    assert {why for _, why in house.ends} == {End.DRAIN_TIMEOUT}
+    times = [when - began for when, _ in house.ends]
+    assert times[0] == 5
+    assert times[-1] <= 5 + 0.5, "a tenth of the drain's time"
+    assert len(set(times)) == 10
+
+
+async def test_the_spread_of_the_cuts_is_never_more_than_a_second(nursery, autojump_clock):
+    house = House(nursery, timeout=3600)
+    began = trio.current_time()
+    for _ in range(4):
+        house.connect()
+    house.lifecycle.shutdown()
+    assert await house.end() == 0
+    assert 3600 < trio.current_time() - began <= 3601
+
+
+async def test_in_the_delay_readiness_is_off_and_claims_are_still_admitted(nursery, autojump_clock):
+    house = House(nursery, delay=2)
+    house.connect(lives=60)
+    nursery.start_soon(house.end)
+    house.lifecycle.shutdown()
+    await trio.sleep(1)
+    assert house.lifecycle.not_ready() == ["stopping"]
+    assert not house.lifecycle.snapshot().draining
+    await trio.sleep(1.5)
+    assert house.lifecycle.snapshot().draining
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_second_signal_cuts_at_once_whatever_the_moment(nursery, autojump_clock):
+    house = House(nursery, delay=10)
+    began = trio.current_time()
+    house.connect()
+    house.lifecycle.shutdown()
+    nursery.start_soon(lambda: _later(3, house.lifecycle.abort))
+    assert await house.end() == 1
+    assert trio.current_time() - began == 3
+    assert house.ends == [(began + 3, End.ABORTED)]
+
+
+async def test_an_abort_without_a_shutdown_before_is_one_too(nursery, autojump_clock):
+    house = House(nursery)
+    house.connect()
+    house.lifecycle.abort()
+    assert await house.end() == 1
+    assert [why for _, why in house.ends] == [End.ABORTED]
+
+
+async def test_those_without_a_verdict_are_refused_and_not_cut(nursery, autojump_clock):
+    house = House(nursery, timeout=5)
+    house.connect()
+    house.connect(step=Step.PREFACE)
+    house.connect(step=Step.DIAL)
+    house.lifecycle.shutdown()
+    assert await house.end() == 0
+    assert sorted(why for _, why in house.ends) == sorted([End.DRAIN_TIMEOUT, Reason.DRAINING, Reason.DRAINING])
+
+
+async def test_one_that_only_lingers_holds_the_end_up_for_a_moment_at_most(nursery, autojump_clock):
+    house = House(nursery)
+    began = trio.current_time()
+    house.roster.linger(house.connect(step=Step.PREFACE))
+    house.lifecycle.shutdown()
+    await house.lifecycle.wait_drained()
+    assert trio.current_time() == began
+    assert await house.lifecycle.wait_gone() == 0
+    assert trio.current_time() - began == pytest.approx(1)
+    nursery.cancel_scope.cancel()
+
+
+async def test_an_end_that_never_begins_is_waited_for(nursery):
+    house = House(nursery)
+    nursery.start_soon(house.end)
+    await wait_all_tasks_blocked()
+    assert house.lifecycle.not_ready() == []
+    nursery.cancel_scope.cancel()
+
+
+async def _later(seconds, act):
+    await trio.sleep(seconds)
+    act()

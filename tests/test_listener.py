@@ -1,0 +1,146 @@
+"""The accept loop: who is refused before a byte, and that no error of the kernel ends it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from ipaddress import ip_network
+
+import pytest
+import trio
+from prometheus_client import CollectorRegistry
+
+from sidecar.connection import Gate
+from sidecar.listener import BACK_OFF_SECONDS, SAY_AGAIN_SECONDS, Listener
+from sidecar.metrics import Metrics
+from sidecar.reasons import Reason, Refused
+from sidecar.roster import Roster
+
+
+class RecordingGate:
+    """Stands where the gate does and keeps what it is given to serve."""
+
+    def __init__(self, metrics, roster):
+        self.metrics, self.roster = metrics.listener("compute"), roster
+        self.served = []
+        self.serve_ended = trio.Event()
+
+    async def serve(self, stream, connection, verdict):
+        async with stream:
+            self.served.append((connection, verdict))
+            self.serve_ended.set()
+        self.roster.leave(connection)
+
+
+class RecordingLogger:
+    def __init__(self):
+        self.warnings = []
+
+    def warning(self, event, **fields):
+        self.warnings.append((trio.current_time(), event, fields))
+
+
+@pytest.fixture
+def registry():
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def logger():
+    return RecordingLogger()
+
+
+def listener(registry, logger, *, sources=(), connections=9) -> tuple[Listener, Gate]:
+    metrics = Metrics(registry, listeners=["compute"], wall_clock=lambda: 0.0)
+    gate = RecordingGate(metrics, Roster(connections=connections, pending=9))
+    return Listener("compute", [ip_network(each) for each in sources], gate, metrics, logger), gate
+
+
+async def dial(each, gate):
+    (listening,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listening, trio.open_nursery() as nursery:
+        nursery.start_soon(each.serve, listening, nursery)
+        with socket.create_connection(listening.socket.getsockname()) as client:
+            with trio.fail_after(5):
+                await gate.serve_ended.wait()
+            name = client.getsockname()
+        nursery.cancel_scope.cancel()
+    return name
+
+
+async def test_a_connection_gets_its_place_and_its_task(registry, logger):
+    each, gate = listener(registry, logger)
+    name = await dial(each, gate)
+    ((connection, verdict),) = gate.served
+    assert verdict is None
+    assert connection.listener == "compute"
+    assert (str(connection.peer.host), connection.peer.port) == name
+    labels = {"listener": "compute"}
+    assert registry.get_sample_value("identity_sidecar_connections_accepted_total", labels) == 1
+
+
+@pytest.mark.parametrize(
+    ("sources", "verdict"),
+    [
+        (["127.0.0.0/8"], None),
+        (["10.0.0.0/8", "127.0.0.1/32"], None),
+        (["10.0.0.0/8"], Refused(Reason.SOURCE_NOT_ALLOWED)),
+        (["::1/128"], Refused(Reason.SOURCE_NOT_ALLOWED)),
+    ],
+)
+async def test_an_address_that_may_not_connect_is_refused_before_it_says_anything(registry, logger, sources, verdict):
+    each, gate = listener(registry, logger, sources=sources)
+    await dial(each, gate)
+    assert [given for _, given in gate.served] == [verdict]
+
+
+async def test_when_every_place_is_taken_a_connection_is_refused_at_accept(registry, logger):
+    each, gate = listener(registry, logger, connections=1)
+    holder = gate.roster.enter("compute", peer=None, local=None, now=0.0)
+    assert gate.roster.take_place(holder)
+    await dial(each, gate)
+    assert [given for _, given in gate.served] == [Refused(Reason.OVER_CAPACITY)]
+
+
+class FailingSocket:
+    """Has no connection to give: the same error every time."""
+
+    def __init__(self, number):
+        self._number = number
+        self.attempts = 0
+
+    async def accept(self):
+        await trio.lowlevel.checkpoint()
+        self.attempts += 1
+        if self.attempts > 10_000:
+            await trio.sleep_forever()  # a loop that doesn't wait would otherwise never let the clock jump
+        raise OSError(self._number, "Too many open files")
+
+
+class FailingListener:
+    def __init__(self, number):
+        self.socket = FailingSocket(number)
+
+
+async def test_out_of_descriptors_it_waits_and_says_so_once_a_second(registry, logger, nursery, autojump_clock):
+    each, _ = listener(registry, logger)
+    failing = FailingListener(errno.EMFILE)
+    nursery.start_soon(each.serve, failing, nursery)
+    await trio.sleep(5.05)
+    nursery.cancel_scope.cancel()
+    attempts = failing.socket.attempts
+    assert attempts == pytest.approx(5 / BACK_OFF_SECONDS, abs=2)
+    assert len(logger.warnings) == pytest.approx(5 / SAY_AGAIN_SECONDS, abs=1)
+    assert logger.warnings[0][1:] == ("accept_failed", {"listener": "compute", "error": "Too many open files"})
+    labels = {"kind": "emfile"}
+    assert registry.get_sample_value("identity_sidecar_accept_errors_total", labels) == attempts
+
+
+async def test_an_error_of_one_connection_makes_it_wait_for_nothing(registry, logger, nursery, autojump_clock):
+    each, _ = listener(registry, logger)
+    failing = FailingListener(errno.ECONNABORTED)
+    nursery.start_soon(each.serve, failing, nursery)
+    await trio.sleep(1)
+    nursery.cancel_scope.cancel()
+    assert failing.socket.attempts > 1000
+    assert len(logger.warnings) == 1

@@ -1,0 +1,31 @@
+"""The words of the metrics' labels: dashboards and alerts are built on them."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from sidecar.metrics import AcceptError, Basis, Outcome, ReadResult, Stage, State
+
+
+def test_the_label_values_are_those_that_users_depend_on() -> None:
+    assert {
+        kind.__name__: [member.value for member in kind] for kind in (Basis, Outcome, ReadResult, Stage, State)
+    } == {
+        "Basis": ["authority", "last_known", "shadow"],
+        "Outcome": ["admitted", "refused"],
+        "ReadResult": ["assigned", "unassigned", "unavailable", "regressed"],
+        "Stage": ["preface"],
+        "State": ["pending", "not_assigned", "regressed", "ready", "draining", "stopping"],
+    }
+
+
+@pytest.mark.parametrize("name", ["EMFILE", "ENFILE", "ENOMEM", "ENOBUFS"])
+def test_running_out_of_something_is_a_kind_of_its_own(name: str) -> None:
+    assert AcceptError.of(OSError(getattr(errno, name), "no more")) == name.lower()
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EPERM, "firewall"), OSError("without a number")])
+def test_every_other_accept_error_is_other(error: OSError) -> None:
+    assert AcceptError.of(error) is AcceptError.OTHER

@@ -1,0 +1,166 @@
+"""Places: who gets one, who gives way, and how others end a connection."""
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from sidecar.handshake import DRAINING_PREFACE_SECONDS
+from sidecar.reasons import End, Reason
+from sidecar.roster import Roster, Step
+from tests.names import inet
+
+LOCAL = inet("127.0.0.1", 7101)
+
+
+def enter(roster, host="192.0.2.1", now=0.0):
+    peer = inet(host, 51000) if host else None
+    return roster.enter("compute", peer=peer, local=LOCAL, now=now)
+
+
+def admit(roster, connection):
+    assert roster.take_place(connection)
+    connection.step = Step.ADMITTED
+
+
+async def test_when_pending_is_full_the_oldest_of_the_source_that_holds_most_gives_way():
+    roster = Roster(connections=10, pending=4)
+    good = enter(roster, "192.0.2.1")
+    flood = [enter(roster, "192.0.2.9") for _ in range(3)]
+    newcomer = enter(roster, "192.0.2.2")
+    assert flood[0].ended_by is Reason.OVER_CAPACITY
+    assert flood[0].scope.cancel_called
+    assert [each.ended_by for each in (good, newcomer, *flood[1:])] == [None] * 4
+
+
+async def test_a_connection_from_an_address_in_ipv6_or_from_a_unix_socket_counts_as_its_own_source():
+    roster = Roster(connections=10, pending=3)
+    unix = [enter(roster, None), enter(roster, None)]
+    six = enter(roster, "2001:db8::1")
+    enter(roster, "2001:db8::2")
+    assert unix[0].ended_by is Reason.OVER_CAPACITY
+    assert six.ended_by is None
+
+
+async def test_one_that_passed_its_first_decision_holds_no_pending_place_and_never_gives_way():
+    roster = Roster(connections=10, pending=1)
+    passed = enter(roster)
+    assert roster.take_place(passed)
+    waiting = enter(roster)
+    enter(roster)
+    assert passed.ended_by is None
+    assert waiting.ended_by is Reason.OVER_CAPACITY
+
+
+async def test_one_that_gave_way_gets_no_place_even_if_it_asks_at_the_same_moment():
+    roster = Roster(connections=10, pending=1)
+    first = enter(roster)
+    enter(roster)
+    assert not roster.take_place(first)
+
+
+async def test_there_are_as_many_places_as_the_limit_says_and_one_that_leaves_frees_its_own():
+    roster = Roster(connections=2, pending=10)
+    first, second, third = (enter(roster) for _ in range(3))
+    admit(roster, first)
+    admit(roster, second)
+    assert roster.full
+    assert not roster.take_place(third)
+    roster.leave(first)
+    assert not roster.full
+    assert roster.take_place(third)
+
+
+async def test_a_refused_one_frees_its_place_at_once_and_lingers_until_it_leaves():
+    roster = Roster(connections=1, pending=1)
+    refused = enter(roster)
+    assert roster.take_place(refused)
+    roster.linger(refused)
+    assert not roster.full
+    assert len(roster) == 1
+    roster.leave(refused)
+    assert len(roster) == 0
+
+
+async def test_of_too_many_that_linger_the_longest_gives_way():
+    roster = Roster(connections=9, pending=2)
+    scopes = [roster.linger(enter(roster)) for _ in range(3)]
+    assert [scope.cancel_called for scope in scopes] == [True, False, False]
+
+
+async def test_the_first_word_on_why_a_connection_ends_counts():
+    roster = Roster(connections=9, pending=9)
+    connection = enter(roster)
+    admit(roster, connection)
+    connection.end(End.SUPERSEDED)
+    connection.end(End.DRAIN_TIMEOUT)
+    assert connection.ended_by is End.SUPERSEDED
+
+
+async def test_a_connection_whose_fate_is_settled_cannot_be_ended_again():
+    roster = Roster(connections=9, pending=9)
+    connection = enter(roster)
+    roster.linger(connection)
+    connection.end(Reason.DRAINING)
+    assert connection.ended_by is None
+
+
+async def test_ending_everybody_cuts_the_admitted_and_refuses_the_others():
+    roster = Roster(connections=9, pending=9)
+    admitted, dialling, reading, leaving = (enter(roster) for _ in range(4))
+    admit(roster, admitted)
+    roster.take_place(dialling)
+    roster.linger(leaving)
+    roster.end_all(End.DRAIN_TIMEOUT)
+    assert admitted.ended_by is End.DRAIN_TIMEOUT
+    assert dialling.ended_by is reading.ended_by is Reason.DRAINING
+    assert leaving.ended_by is None
+
+
+async def test_a_drain_shortens_the_time_of_prefaces_and_of_nothing_else():
+    roster = Roster(connections=9, pending=9)
+    reading, asking, nearly_over = (enter(roster) for _ in range(3))
+    asking.step = Step.AUTHORITY
+    reading.budget.deadline = asking.budget.deadline = 105.0
+    nearly_over.budget.deadline = 100.1
+    roster.hurry(100.0)
+    assert reading.budget.deadline == 100.0 + DRAINING_PREFACE_SECONDS
+    assert asking.budget.deadline == 105.0
+    assert nearly_over.budget.deadline == 100.1
+
+
+async def test_waiting_for_the_admitted_does_not_wait_for_those_who_only_linger(nursery):
+    roster = Roster(connections=9, pending=9)
+    admitted, leaving = enter(roster), enter(roster)
+    admit(roster, admitted)
+    roster.linger(leaving)
+    none_passed, empty = trio.Event(), trio.Event()
+
+    async def watch(wait, event):
+        await wait()
+        event.set()
+
+    nursery.start_soon(watch, roster.wait_none_passed, none_passed)
+    nursery.start_soon(watch, roster.wait_empty, empty)
+    await wait_all_tasks_blocked()
+    assert not none_passed.is_set()
+    roster.leave(admitted)
+    await wait_all_tasks_blocked()
+    assert none_passed.is_set()
+    assert not empty.is_set()
+    roster.leave(leaving)
+    await wait_all_tasks_blocked()
+    assert empty.is_set()
+
+
+@pytest.mark.parametrize("steps", [(), ("take_place",), ("linger",), ("take_place", "linger")])
+async def test_whatever_its_way_a_connection_that_left_holds_nothing(steps):
+    roster = Roster(connections=1, pending=1)
+    for _ in range(3):
+        connection = enter(roster)
+        for step in steps:
+            getattr(roster, step)(connection)
+        roster.leave(connection)
+    assert len(roster) == 0
+    assert list(roster) == []
+    assert not roster.full
+    assert enter(roster).ended_by is None

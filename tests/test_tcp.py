@@ -1,0 +1,100 @@
+"""Socket options and states, on real sockets."""
+
+import socket
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from sidecar.tcp import abort, is_connected_to_itself, is_reset, tune
+from tests.wires import closed, tcp_pair
+
+
+async def test_the_kernel_is_told_to_notice_a_silent_peer():
+    near, far = await tcp_pair()
+    async with near, far:
+        tune(near, keepalive=30, user_timeout=12.5)
+        sock = near.socket
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+        tune(far, keepalive=None, user_timeout=None)
+        assert not far.socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+class RecordingSocket:
+    """A TCP socket of a pod: its options are kept, since a test has no second host to connect to."""
+
+    family = socket.AF_INET
+
+    def __init__(self, host):
+        self._host = host
+        self.options = {}
+
+    def getsockname(self):
+        return (self._host, 7101)
+
+    def setsockopt(self, level, name, value):
+        self.options[level, name] = value
+
+
+class RecordingStream:
+    def __init__(self, host):
+        self.socket = RecordingSocket(host)
+
+
+@pytest.mark.parametrize(("host", "milliseconds"), [("10.0.0.7", 12500), ("127.0.0.1", None), ("127.0.0.9", None)])
+async def test_a_peer_on_another_host_has_its_time_and_a_local_one_may_pause_for_ever(host, milliseconds):
+    stream = RecordingStream(host)
+    tune(stream, keepalive=None, user_timeout=12.5)
+    assert stream.socket.options.get((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)) == milliseconds
+
+
+async def test_a_unix_socket_has_nothing_to_tune_and_an_abort_closes_it():
+    near, far = (trio.SocketStream(trio.socket.from_stdlib_socket(sock)) for sock in socket.socketpair())
+    async with near, far:
+        tune(near, keepalive=30, user_timeout=30)
+        abort(near)
+        abort(near)  # nothing, the second time
+        assert closed(near)
+        assert await far.receive_some() == b""
+
+
+async def test_an_abort_is_an_rst_and_does_nothing_the_second_time():
+    near, far = await tcp_pair()
+    async with near, far:
+        abort(near)
+        abort(near)
+        assert closed(near)
+        with pytest.raises(trio.BrokenResourceError):
+            await far.receive_some()
+
+
+async def test_a_reset_shows_while_bytes_before_it_are_unread():
+    near, far = await tcp_pair()
+    async with near, far:
+        await far.send_all(b"unread")
+        assert not is_reset(near)
+        abort(far)
+        assert is_reset(near)
+
+
+async def test_an_end_in_order_is_no_reset_even_in_both_directions_with_bytes_unread():
+    near, far = await tcp_pair()
+    async with near, far:
+        await far.send_all(b"unread")
+        await far.aclose()
+        await near.send_eof()
+        await wait_all_tasks_blocked(0.05)
+        assert not is_reset(near)
+        assert await near.receive_some() == b"unread"
+
+
+async def test_a_connection_to_itself_is_told_from_any_other():
+    near, far = await tcp_pair()
+    async with near, far:
+        assert not is_connected_to_itself(near)
+    with socket.socket() as lonely:
+        lonely.bind(("127.0.0.1", 0))
+        lonely.connect(lonely.getsockname())
+        async with trio.SocketStream(trio.socket.from_stdlib_socket(lonely)) as stream:
+            assert is_connected_to_itself(stream)
