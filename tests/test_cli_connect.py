@@ -116,10 +116,18 @@ def test_every_part_of_the_claim_is_stated():
 def test_a_refusals_advice_is_the_exit_code(advice, code):
     refusal = write_answer(Answer("some_reason_of_2031", advice, "because"), dialler=None, sidecar=None)
     with serving(FakeSidecar(refusal)) as address:
-        result, output, errors = run(address, "--probe")
+        result, output, errors = run(address)
     assert (result, output) == (code, b"")
     assert errors.startswith(f"sidecar connect: {address}: refused: some_reason_of_2031: because [{advice}: ")
     assert errors.count("\n") == 1
+
+
+def test_a_probe_that_is_refused_prints_the_verdict_as_its_result():
+    refusal = write_answer(Answer("generation_stale", Advice.REFRESH, "because"), dialler=None, sidecar=None)
+    with serving(FakeSidecar(refusal)) as address:
+        result, output, errors = run(address, "--probe")
+    assert (result, errors) == (11, "")
+    assert output.startswith(b"refused: generation_stale: because [refresh: ")
 
 
 def test_every_advice_has_an_exit_code_and_a_next_step():

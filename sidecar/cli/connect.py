@@ -90,7 +90,7 @@ async def _connect(args: argparse.Namespace) -> int:
     try:
         stream = await open_connection(args.address, claim, answer_within=args.answer_within)
     except DialError as error:
-        return _complain(args.address, error)
+        return _tell(args.address, error, probe=args.probe)
     broken: BaseExceptionGroup[BaseException] | None = None
     async with stream:
         if args.probe:
@@ -106,11 +106,17 @@ async def _connect(args: argparse.Namespace) -> int:
     return NO_ANSWER
 
 
-def _complain(address: str, error: DialError) -> int:
-    """Say in one line why there is no connection and what to do; the exit code that says the same."""
-    kind = "refused: " if isinstance(error, RefusedError) else ""
+def _tell(address: str, error: DialError, *, probe: bool) -> int:
+    """Say in one line why there is no connection and what to do; the exit code that says the same.
+
+    A verdict is what a probe asked for, so it stands on standard output; anything else is a complaint.
+    """
+    refused = isinstance(error, RefusedError)
     next_step = f"{error.advice}: {_WHAT_TO_DO[error.advice]}"
-    sys.stderr.write(f"sidecar connect: {address}: {kind}{error} [{next_step}]\n")
+    if probe and refused:
+        sys.stdout.write(f"refused: {error} [{next_step}]\n")
+    else:
+        sys.stderr.write(f"sidecar connect: {address}: {'refused: ' if refused else ''}{error} [{next_step}]\n")
     return EXIT_CODE[error.advice] if isinstance(error, RefusedError | WrongPeerError) else NO_ANSWER
 
 
