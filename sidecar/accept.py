@@ -27,7 +27,7 @@ class Accepted:
     local: InetAddress | None
 
 
-class AcceptFailed(SidecarError):  # noqa: N818  an event that is counted, not a fault
+class AcceptFailed(SidecarError):
     """The kernel gave no connection. The cause is its OSError."""
 
     def __init__(self, error: OSError) -> None:

@@ -6,9 +6,16 @@ below. An error's text is written for the person who reads it at a terminal: wha
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class SidecarError(Exception):
-    """Root of everything that this package raises on purpose."""
+    """Root of everything that this package raises on purpose.
+
+    ``exit_code`` is the process's where one ends a command: 2 for a bad configuration, 1 for anything else.
+    """
+
+    exit_code: ClassVar[int] = 1
 
 
 class MalformedValue(SidecarError, ValueError):
@@ -19,4 +26,4 @@ class MalformedValue(SidecarError, ValueError):
 
 
 class StartError(SidecarError):
-    """The process can't start or do its command for a reason outside the configuration file: a port that is taken, ..."""
+    """The process can't start, for a reason outside its configuration: a port that is taken, ..."""

@@ -59,7 +59,7 @@ class Traffic:
     down: int = 0
 
 
-class _Reset(SidecarError):  # noqa: N818  an event, not a fault
+class _Reset(SidecarError):
     """One side's connection broke."""
 
     def __init__(self, end: End) -> None:

@@ -15,7 +15,7 @@ from sidecar.errors import SidecarError
 from sidecar.tcp import abort, is_connected_to_itself
 
 
-class UpstreamUnavailable(SidecarError):  # noqa: N818  the reason's own word
+class UpstreamUnavailable(SidecarError):
     """The local process doesn't answer. The text says which address and what the kernel said."""
 
 

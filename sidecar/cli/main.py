@@ -11,12 +11,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from typing import Final
 
 from sidecar.cli import check, connect, demo, drain, run, schema, shutdown, status, wait
-from sidecar.config.problems import ConfigurationError
 from sidecar.errors import SidecarError
 
-COMMANDS = (run, check, schema, connect, status, wait, drain, shutdown, demo)
+BAD_CONFIGURATION: Final = 2
+COMMANDS: Final = (run, check, schema, connect, status, wait, drain, shutdown, demo)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,10 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         code: int = options.run(options)
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)  # noqa: T201  a command's own output
-        return 2
     except SidecarError as error:
-        print(f"sidecar: {error}", file=sys.stderr)  # noqa: T201  as above
-        return 1
+        # Problems of a configuration begin with file, line and column, which editors find where nothing is before them.
+        text = str(error) if error.exit_code == BAD_CONFIGURATION else f"sidecar: {error}"
+        print(text, file=sys.stderr)  # noqa: T201  a command's own output
+        return error.exit_code
     return code

@@ -1,0 +1,84 @@
+"""Rules for where the assignment is read, and what a claim must carry of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sidecar.admission import Requirement
+from sidecar.config.assignment_model import LeaseSection
+from sidecar.config.case import Case, Finding, Rule
+from sidecar.config.effective import given_parts, max_staleness
+from sidecar.config.problems import KeyPath
+
+
+def _something_tells_one_life_from_another(case: Case) -> Iterator[Finding]:
+    if not given_parts(case.file.assignment):
+        message = "needs instance, generation or both (or a registry): instance: ${POD_UID} is the simplest safe form"
+        yield ("assignment",), message
+
+
+def _a_registry_gives_the_generation(case: Case) -> Iterator[Finding]:
+    assignment = case.file.assignment
+    if assignment.registry is not None and assignment.generation is not None:
+        yield ("assignment", "generation"), "contradicts assignment.registry, which gives the generation: leave it out"
+
+
+def _a_registry_is_asked_for_an_instance(case: Case) -> Iterator[Finding]:
+    assignment = case.file.assignment
+    if assignment.registry is not None and assignment.instance is None:
+        yield ("assignment", "instance"), "is missing: with a registry it says which pod this is, such as ${POD_UID}"
+
+
+def _a_lease_needs_a_registry(case: Case) -> Iterator[Finding]:
+    assignment = case.file.assignment
+    if isinstance(assignment.lease, LeaseSection) and assignment.registry is None:
+        yield ("assignment", "lease"), "needs assignment.registry, where the lease is kept"
+
+
+def _max_age_needs_last_known(case: Case) -> Iterator[Finding]:
+    if case.file.assignment.on_unavailable != "last_known" and case.changes("assignment", "max_age"):
+        yield ("assignment", "max_age"), "has no effect without on_unavailable: last_known"
+
+
+def _staleness_leaves_time_to_read(case: Case) -> Iterator[Finding]:
+    assignment = case.file.assignment
+    staleness, interval = max_staleness(assignment), assignment.revalidate_interval
+    if staleness is not None and staleness <= interval:
+        quoted = "30s, the default" if assignment.max_staleness is None else case.quote("assignment", "max_staleness")
+        message = (
+            f"is {quoted}: it must be more than assignment.revalidate_interval, which is "
+            f"{case.quote('assignment', 'revalidate_interval')}, or every connection is cut before the next read"
+        )
+        yield ("assignment", "max_staleness"), message
+
+
+def _what_is_required_can_be_given(case: Case) -> Iterator[Finding]:
+    if case.file.require is not None:
+        yield from check_require(case, ("require",), case.file.require)
+
+
+def check_require(case: Case, path: KeyPath, require: tuple[Requirement, ...]) -> Iterator[Finding]:
+    """What is wrong with the list *require* at *path*."""
+    if Requirement.IDENTITY not in require:
+        yield path, "must hold identity: without it a connection to any slot would do"
+    for index, part in enumerate(require):
+        if part in require[:index]:
+            yield (*path, index), f"names {part} twice"
+    if Requirement.EPOCH in require and case.file.state_dir is None and case.file.assignment.registry is None:
+        yield path, "holds epoch, whose floor must outlive the process: set state_dir, or use a registry"
+    for part in sorted(
+        {Requirement.INSTANCE, Requirement.GENERATION} & set(require) - given_parts(case.file.assignment)
+    ):
+        yield path, f"holds {part}, which the assignment doesn't give: set assignment.{part}, or leave it out here"
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    _something_tells_one_life_from_another,
+    _a_registry_gives_the_generation,
+    _a_registry_is_asked_for_an_instance,
+    _a_lease_needs_a_registry,
+    _max_age_needs_last_known,
+    _staleness_leaves_time_to_read,
+    _what_is_required_can_be_given,
+)

@@ -1,0 +1,89 @@
+"""What the configuration may say and this version doesn't do yet.
+
+Owns one table. A part that is built takes its rows out. Whatever stands here is refused rather than ignored: a check
+that somebody wrote down and nobody makes is worse than none. Called by `loading`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from sidecar.admission import Requirement
+from sidecar.config.addresses import Handoff, UnixPath
+from sidecar.config.assignment_model import FileSource, LeaseSection
+from sidecar.config.case import Case
+from sidecar.config.document import locate
+from sidecar.config.listener_model import TlsSection
+from sidecar.config.problems import KeyPath, Problem, spell
+from sidecar.config.section import Unread
+
+
+def _is(kind: type[object]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+def _equals(unavailable: object) -> Callable[[object], bool]:
+    return lambda value: value == unavailable
+
+
+def _other_than(*available: object) -> Callable[[object], bool]:
+    return lambda value: value not in available
+
+
+def _holds_epoch(value: object) -> bool:
+    return isinstance(value, tuple) and Requirement.EPOCH in value
+
+
+# Where, which values, and what they ask for; "*" stands for every listener.
+_NOT_BUILT: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
+    ("assignment.instance", _is(FileSource), "values from files"),
+    ("assignment.generation", _is(FileSource), "values from files"),
+    ("assignment.registry", _other_than(None), "registries"),
+    ("assignment.on_unavailable", _equals("last_known"), "admitting on the last known assignment"),
+    ("assignment.max_staleness", _other_than(None), "an age at which connections are cut; leave it out, or never"),
+    ("assignment.lease", _is(LeaseSection), "leases"),
+    ("require", _holds_epoch, "checking epochs"),
+    ("enforcement", _equals("shadow"), "the shadow mode"),
+    ("shadow_wait", _other_than(0.25), "the shadow mode"),
+    ("state_dir", _other_than(None), "floors on disk"),
+    ("floor_series", _other_than(1), "floors on disk"),
+    ("tls", _is(TlsSection), "TLS; leave this out, and write tls: none for each listener"),
+    ("reject_delay", _other_than(0.0), "slowed refusals"),
+    ("telemetry.ready_needs_upstream", _equals(True), "a readiness that looks at the upstream"),  # noqa: FBT003  the value in the file
+    ("listeners.*.listen", _is(UnixPath), "listening on a Unix socket"),
+    ("listeners.*.upstream", _is(Handoff), "handing connections over"),
+    ("listeners.*.preface", _equals("ctp"), "the ctp preface"),
+    ("listeners.*.ctp", _other_than(None), "the ctp preface"),
+    ("listeners.*.concurrency", _equals("exclusive"), "exclusive connections"),
+    ("listeners.*.epoch_scope", _other_than(""), "checking epochs"),
+    ("listeners.*.unsafe_epoch", _equals(True), "checking epochs"),  # noqa: FBT003  the value in the file
+    ("listeners.*.send_proxy", _equals(True), "a PROXY header to the upstream"),  # noqa: FBT003  the value in the file
+    ("listeners.*.outer_proxy", _other_than(None), "a load balancer's header"),
+    ("listeners.*.require", _holds_epoch, "checking epochs"),
+    ("listeners.*.enforcement", _equals("shadow"), "the shadow mode"),
+    ("listeners.*.reject_delay", _other_than(None, 0.0), "slowed refusals"),
+    ("listeners.*.tls", _is(TlsSection), "TLS; write tls: none"),
+)
+
+
+def not_available(case: Case) -> list[Problem]:
+    """What *case* asks for and this version doesn't have."""
+    return [
+        Problem(locate(case.root, path), spell(path), f"not available in this version: {words}")
+        for pattern, refuses, words in _NOT_BUILT
+        for path, value in _values(case.file, tuple(pattern.split(".")), ())
+        if refuses(value)
+    ]
+
+
+def _values(holder: object, steps: tuple[str, ...], path: KeyPath) -> Iterator[tuple[KeyPath, object]]:
+    if not steps:
+        yield path, holder
+    elif steps[0] == "*" and isinstance(holder, tuple):
+        for index, item in enumerate(holder):
+            yield from _values(item, steps[1:], (*path, index))
+    else:
+        with suppress(Unread):
+            yield from _values(getattr(holder, steps[0]), steps[1:], (*path, steps[0]))

@@ -1,0 +1,88 @@
+"""Rules for where the assignment is read, and what a claim must carry of it."""
+
+from __future__ import annotations
+
+import pytest
+from configurations import LISTENER, examined, said, written
+
+REGISTRY = "registry: 'etcd://127.0.0.1:2379/slots'"
+
+
+def wrong(assignment: str, more: str = "") -> list[str]:
+    return examined(written(assignment=assignment, more=more))[1]
+
+
+def test_something_must_tell_one_life_from_another() -> None:
+    assert wrong("{}") == ["assignment"]
+
+
+@pytest.mark.parametrize("assignment", ["{instance: u}", "{generation: 7}", f"{{{REGISTRY}, instance: u}}"])
+def test_one_part_is_enough(assignment: str) -> None:
+    assert wrong(assignment) == []
+
+
+def test_a_registry_gives_the_generation() -> None:
+    assert wrong(f"{{{REGISTRY}, instance: u, generation: 7}}") == ["assignment.generation"]
+
+
+def test_a_registry_is_asked_for_an_instance() -> None:
+    assert wrong(f"{{{REGISTRY}}}") == ["assignment.instance"]
+
+
+def test_a_lease_needs_a_registry() -> None:
+    assert wrong("{generation: 7, lease: {ttl: 10s}}") == ["assignment.lease"]
+    assert wrong("{generation: 7, lease: none}") == []
+    assert wrong(f"{{{REGISTRY}, instance: u, lease: {{ttl: 10s}}}}") == []
+
+
+def test_an_age_needs_something_that_has_one() -> None:
+    assert wrong("{generation: 7, max_age: 60s}") == ["assignment.max_age"]
+    assert wrong("{generation: 7, max_age: 30s}") == []
+    assert wrong("{generation: 7, max_age: 60s, on_unavailable: last_known}") == []
+
+
+@pytest.mark.parametrize(
+    ("assignment", "fits"),
+    [
+        ("{generation: 7, max_staleness: 10s}", False),
+        ("{generation: 7, max_staleness: 11s}", True),
+        ("{generation: 7, max_staleness: 11s, revalidate_interval: 11s}", False),
+        ("{generation: 7, max_staleness: never, revalidate_interval: 5m}", True),
+        ("{generation: 7, revalidate_interval: 5m}", True),
+        (f"{{{REGISTRY}, instance: u, revalidate_interval: 30s}}", False),
+        (f"{{{REGISTRY}, instance: u, revalidate_interval: 29s}}", True),
+        (f"{{{REGISTRY}, instance: u, revalidate_interval: 30s, max_staleness: never}}", True),
+    ],
+)
+def test_connections_are_not_cut_before_the_next_read(assignment: str, fits: bool) -> None:
+    assert wrong(assignment) == ([] if fits else ["assignment.max_staleness"])
+
+
+def test_the_message_names_both_values() -> None:
+    found = said(written(assignment="{generation: 7, max_staleness: 5s}"))
+    assert any(
+        "is 5s: it must be more than assignment.revalidate_interval, which is 10s, the default" in x for x in found
+    )
+
+
+@pytest.mark.parametrize(
+    ("assignment", "require", "wrong_at"),
+    [
+        ("{generation: 7}", "[identity]", []),
+        ("{generation: 7}", "[identity, generation, controller]", []),
+        ("{generation: 7}", "[generation]", ["require"]),
+        ("{generation: 7}", "[identity, instance]", ["require"]),
+        ("{instance: u}", "[identity, generation]", ["require"]),
+        ("{generation: 7}", "[identity, generation, identity]", ["require[2]"]),
+        ("{generation: 7}", "[identity, epoch]", ["require"]),
+        (f"{{{REGISTRY}, instance: u}}", "[identity, instance, generation, epoch]", []),
+    ],
+)
+def test_what_is_required_can_be_given(assignment: str, require: str, wrong_at: list[str]) -> None:
+    assert wrong(assignment, f"require: {require}") == wrong_at
+    text = written(assignment=assignment, listener=f"{LISTENER}, tls: none, require: {require}")
+    assert examined(text)[1] == [f"listeners[0].{key}" for key in wrong_at]
+
+
+def test_epochs_can_be_required_where_a_floor_outlives_the_process() -> None:
+    assert wrong("{generation: 7}", "require: [identity, epoch]\nstate_dir: /var/lib/sidecar") == []

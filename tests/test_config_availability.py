@@ -1,0 +1,114 @@
+"""What may be written and isn't there yet is refused, never ignored."""
+
+from __future__ import annotations
+
+import pytest
+from configurations import FULL, LISTENER, examined, problems, said, written
+
+WORDS = "not available in this version: "
+PLAIN = f"{LISTENER}, tls: none"
+TLS = "{certificate: /c, key: /k, client_ca: /a, allow: ['spiffe://x/y']}"
+REGISTRY = "registry: 'sqlite:///x'"
+
+
+def unavailable(text: str) -> list[str]:
+    """The keys that are refused as not available; nothing else may be wrong."""
+    found = said(text)
+    assert all(WORDS in line for line in found), found
+    return [line.partition(": ")[0] for line in found]
+
+
+def test_the_full_reference_is_right_and_not_all_of_it_is_available() -> None:
+    assert examined(FULL, POD_UID="u")[1] == []
+    assert [problem.key for problem in problems(FULL, {"POD_UID": "u"})] == [
+        "assignment.generation",
+        "state_dir",
+        "tls",
+        "listeners[0].outer_proxy",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "key"),
+    [
+        ("{instance: {file: /x}}", "assignment.instance"),
+        ("{generation: {file: /x}}", "assignment.generation"),
+        ("{generation: 7, on_unavailable: last_known}", "assignment.on_unavailable"),
+        ("{generation: 7, max_staleness: 30s}", "assignment.max_staleness"),
+        (f"{{{REGISTRY}, instance: u}}", "assignment.registry"),
+    ],
+)
+def test_an_authority_that_isnt_there_is_refused(assignment: str, key: str) -> None:
+    assert unavailable(written(assignment=assignment)) == [key]
+
+
+def test_a_lease_is_refused() -> None:
+    keys = unavailable(written(assignment=f"{{{REGISTRY}, instance: u, lease: {{ttl: 15s}}}}"))
+    assert keys == ["assignment.registry", "assignment.lease"]
+
+
+@pytest.mark.parametrize(
+    ("more", "keys"),
+    [
+        ("enforcement: shadow", ["enforcement"]),
+        ("enforcement: shadow\nshadow_wait: 1s", ["enforcement", "shadow_wait"]),
+        ("state_dir: /x", ["state_dir"]),
+        ("floor_series: 2", ["floor_series"]),
+        (f"tls: {TLS}", ["tls"]),
+        ("reject_delay: 1s", ["reject_delay"]),
+        ("telemetry: {ready_needs_upstream: true}", ["telemetry.ready_needs_upstream"]),
+        ("state_dir: /x\nrequire: [identity, epoch]", ["state_dir", "require"]),
+    ],
+)
+def test_a_part_of_the_process_that_isnt_there_is_refused(more: str, keys: list[str]) -> None:
+    assert unavailable(written(more=more)) == keys
+
+
+@pytest.mark.parametrize(
+    ("listener", "key"),
+    [
+        (f"{PLAIN}, preface: ctp", "preface"),
+        (f"{PLAIN}, concurrency: exclusive", "concurrency"),
+        (f"{PLAIN}, epoch_scope: x", "epoch_scope"),
+        (f"{PLAIN}, unsafe_epoch: true", "unsafe_epoch"),
+        (f"{PLAIN}, send_proxy: true", "send_proxy"),
+        (f"{PLAIN}, outer_proxy: {{from: [10.0.0.0/8]}}", "outer_proxy"),
+        (f"{PLAIN}, enforcement: shadow", "enforcement"),
+        (f"{PLAIN}, reject_delay: 1s", "reject_delay"),
+        (f"{LISTENER}, tls: {TLS}", "tls"),
+        ("name: a, listen: 'unix:/x', upstream: 'a:1', tls: none", "listen"),
+        ("name: a, listen: ':1', upstream: 'handoff:/x', tls: none", "upstream"),
+    ],
+)
+def test_a_part_of_a_listener_that_isnt_there_is_refused(listener: str, key: str) -> None:
+    assert unavailable(written(listener=listener)) == [f"listeners[0].{key}"]
+
+
+def test_a_listener_may_not_require_epochs() -> None:
+    text = written(listener=f"{PLAIN}, require: [identity, epoch]", more="state_dir: /x")
+    assert sorted(unavailable(text)) == ["listeners[0].require", "state_dir"]
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [
+        f"{PLAIN}, answer: full, sources: [10.0.0.0/8, '::1']",
+        f"{PLAIN}, require: [identity, generation, controller]",
+        f"{PLAIN}, preface: proxy-v2, concurrency: shared, unsafe_epoch: false, send_proxy: false, epoch_scope: ''",
+        f"{PLAIN}, enforcement: enforce, reject_delay: 0s, mode: '0660', tlvs: {{identity: '0x05'}}",
+        "name: a, listen: '[::1]:1', upstream: 'unix:/x', tls: none",
+    ],
+)
+def test_what_is_there_can_be_used(listener: str) -> None:
+    assert unavailable(written(listener=listener)) == []
+
+
+def test_the_defaults_of_what_isnt_there_may_be_written_down() -> None:
+    assignment = "{generation: 7, on_unavailable: refuse, max_age: 30s, max_staleness: never, lease: none}"
+    more = "enforcement: enforce\nshadow_wait: 250ms\nfloor_series: 1\nreject_delay: 0s\ntls: none"
+    assert unavailable(written(assignment=assignment, more=more)) == []
+
+
+def test_it_is_said_beside_what_is_wrong() -> None:
+    found = said(written(assignment="{generation: 0}", more="reject_delay: 1s\nlog: {level: x}"))
+    assert [line.partition(":")[0] for line in found] == ["assignment.generation", "reject_delay", "log.level"]

@@ -1,0 +1,95 @@
+"""What a configuration stops and what it doesn't, in words."""
+
+from __future__ import annotations
+
+import pytest
+from configurations import IDENTITY, LISTENER, loaded, written
+
+from sidecar.config.explain import Remark, explain
+
+BOTH = "{instance: u, generation: 7}"
+
+
+def remarks(text: str) -> list[Remark]:
+    return explain(loaded(text))
+
+
+def says(text: str, words: str) -> bool:
+    return any(words in remark.text for remark in remarks(text))
+
+
+def warnings(text: str) -> list[str]:
+    return [remark.text for remark in remarks(text) if remark.warning]
+
+
+def test_what_each_required_part_stops_is_said() -> None:
+    text = written(
+        assignment=BOTH, listener=f"{LISTENER}, tls: none, require: [identity, instance, generation, controller]"
+    )
+    for words in ("another slot", "another pod of this slot", "another launch of this slot", "name their controller"):
+        assert says(text, words)
+    assert warnings(text) == []
+
+
+@pytest.mark.parametrize(("assignment", "other"), [("{instance: u}", "generation"), ("{generation: 7}", "instance")])
+def test_a_part_that_the_assignment_lacks_is_not_compared(assignment: str, other: str) -> None:
+    text = written(assignment=assignment)
+    assert says(text, f"doesn't compare the {other} of a claim: the assignment gives none")
+    assert warnings(text) == []
+
+
+def test_identity_alone_stops_no_old_life_and_that_is_a_warning() -> None:
+    text = written(assignment=BOTH, more="require: [identity]")
+    assert any("stops no old life" in line for line in warnings(text))
+    assert says(text, "compares the instance of a claim where it has one")
+    assert says(text, "compares the generation of a claim where it has one")
+
+
+def test_one_required_part_is_enough_to_stop_old_lives() -> None:
+    text = written(assignment=BOTH, more="require: [identity, generation]")
+    assert warnings(text) == []
+    assert says(text, "compares the instance of a claim where it has one")
+
+
+def test_values_are_fixed_for_the_life_of_the_container() -> None:
+    assert says(
+        written(assignment=BOTH), "generation and instance from the configuration, fixed for the life of the container"
+    )
+
+
+def test_without_tls_a_claim_is_a_statement_and_not_a_proof() -> None:
+    assert says(written(), "a statement and not a proof")
+
+
+def test_who_may_connect_is_said() -> None:
+    assert says(written(), "lets any address connect")
+    text = written(listener=f"{LISTENER}, tls: none, sources: [10.0.0.0/8]")
+    assert says(text, "lets only addresses in sources connect")
+    assert not says(text, "lets any address connect")
+
+
+def test_what_a_refusal_tells_is_said() -> None:
+    assert not says(written(), "answer: full")
+    assert says(written(listener=f"{LISTENER}, tls: none, answer: full"), "answer: full")
+
+
+@pytest.mark.parametrize(
+    ("upstream", "warned"), [("10.0.0.1:1", True), ("db:1", True), ("localhost:1", False), ("unix:/x", False)]
+)
+def test_an_upstream_beyond_loopback_is_a_way_round_and_a_warning(upstream: str, warned: bool) -> None:
+    found = warnings(written(listener=f"name: a, listen: ':9', upstream: '{upstream}', tls: none"))
+    assert any("beyond loopback" in line for line in found) == warned
+
+
+def test_every_listener_is_explained_in_its_order() -> None:
+    text = f"identity: {IDENTITY}\nassignment: {{generation: 7}}\ntls: none\nlisteners:\n"
+    text += "".join(f"  - {{name: '{name}', listen: ':0', upstream: 'localhost:1'}}\n" for name in "ba")
+    about = [remark.about for remark in remarks(text)]
+    assert list(dict.fromkeys(about)) == ["assignment", "b", "a"]
+
+
+def test_a_remark_is_one_line_and_a_warning_is_marked() -> None:
+    assert str(Remark("a", "does x")) == "a: does x"
+    assert str(Remark("a", "does x", warning=True)) == "a: warning: does x"
+    for remark in remarks(written(more="require: [identity]")):
+        assert len(str(remark).splitlines()) == 1
