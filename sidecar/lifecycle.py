@@ -17,13 +17,14 @@ import trio
 
 from sidecar import admission
 from sidecar.authority.source import Authority
+from sidecar.connection import REFUSAL_SECONDS
+from sidecar.handshake import DRAINING_PREFACE_SECONDS
 from sidecar.metrics import State
 from sidecar.reasons import End
 from sidecar.roster import Roster
 
 _CUT_SPREAD: Final = 0.1  # of the drain's time, so that not everybody reconnects elsewhere at one moment
 _CUT_SPREAD_SECONDS: Final = 1.0
-_LAST_WORDS_SECONDS: Final = 1.0
 
 
 class Lifecycle:
@@ -111,15 +112,16 @@ class Lifecycle:
                 await self._roster.wait_none_passed()
             await self._cut_one_by_one()
         self.drain()
-        self._roster.end_all(End.ABORTED if self._aborted else End.DRAIN_TIMEOUT)
+        self._roster.end_passed(End.ABORTED if self._aborted else End.DRAIN_TIMEOUT)
         await self._roster.wait_none_passed()
 
     async def wait_gone(self) -> int:
-        """After the listeners have closed: wait for the last refusals to reach their peers. The exit code."""
-        self._roster.end_all(End.DRAIN_TIMEOUT)
-        with trio.move_on_after(0 if self._aborted else _LAST_WORDS_SECONDS):
+        """After the listeners have closed: wait until those who came last know that they are refused. The exit code."""
+        if self._aborted:
+            return 1
+        with trio.move_on_after(DRAINING_PREFACE_SECONDS + REFUSAL_SECONDS):
             await self._roster.wait_empty()
-        return 1 if self._aborted else 0
+        return 0
 
     async def _cut_one_by_one(self) -> None:
         rest = tuple(self._roster)

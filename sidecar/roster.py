@@ -159,9 +159,9 @@ class Roster:
                 if connection.step is Step.PREFACE:
                     connection.budget.deadline = min(connection.budget.deadline, now + DRAINING_PREFACE_SECONDS)
 
-    def end_all(self, end: End) -> None:
-        """A cut for the admitted, a refusal for those without a verdict; last words are still said."""
-        for connection in self:
+    def end_passed(self, end: End) -> None:
+        """A cut for the admitted, a refusal for those about to be. Nobody else is touched."""
+        for connection in tuple(self._passed.values()):
             connection.end(end if connection.admitted else Reason.DRAINING)
 
     async def wait_none_passed(self) -> None:

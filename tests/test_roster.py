@@ -104,16 +104,16 @@ async def test_a_connection_whose_fate_is_settled_cannot_be_ended_again():
     assert connection.ended_by is None
 
 
-async def test_ending_everybody_cuts_the_admitted_and_refuses_the_others():
+async def test_ending_those_who_passed_cuts_the_admitted_and_refuses_the_others():
     roster = Roster(connections=9, pending=9)
     admitted, dialling, reading, leaving = (enter(roster) for _ in range(4))
     admit(roster, admitted)
     roster.take_place(dialling)
     roster.linger(leaving)
-    roster.end_all(End.DRAIN_TIMEOUT)
+    roster.end_passed(End.DRAIN_TIMEOUT)
     assert admitted.ended_by is End.DRAIN_TIMEOUT
-    assert dialling.ended_by is reading.ended_by is Reason.DRAINING
-    assert leaving.ended_by is None
+    assert dialling.ended_by is Reason.DRAINING
+    assert reading.ended_by is leaving.ended_by is None
 
 
 async def test_a_drain_shortens_the_time_of_prefaces_and_of_nothing_else():

@@ -1,0 +1,116 @@
+"""The pods of the demo, at addresses of their own, and the lookup that knows where each slot is now.
+
+Owns the addresses (loopback has millions on Linux, and needs no root for them) and which pod is at which. What pods do
+when they come and go is told by the story.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Self
+
+import trio
+
+from sidecar.demo.difference import DiffersError
+from sidecar.demo.pod import Pod, Ports
+from sidecar.demo.record import Record
+from sidecar.identity import Generation, Identity, Instance
+
+HOSTS: Final = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+
+
+class Fleet:
+    """Three pods, one a slot.
+
+    Attributes:
+        ports: the ports of every sidecar.
+    """
+
+    def __init__(self, directory: Path, ports: Ports, nursery: trio.Nursery) -> None:
+        self._directory = directory
+        self._nursery = nursery
+        self._pods: dict[int, Pod] = {}
+        self._starts: Counter[int] = Counter()
+        self.ports = ports
+
+    @classmethod
+    async def launch(cls, directory: Path, nursery: trio.Nursery) -> Self:
+        """A fleet whose pods are ready; they run in *nursery*."""
+        fleet = cls(directory, await choose_ports(), nursery)
+        records = [
+            Record(Identity("demo", "replica-a", ordinal), Generation(1), new_instance(), host)
+            for ordinal, host in enumerate(HOSTS)
+        ]
+        await fleet._start(*records)
+        return fleet
+
+    def __iter__(self) -> Iterator[Pod]:
+        return (self._pods[ordinal] for ordinal in sorted(self._pods))
+
+    def __getitem__(self, ordinal: int) -> Pod:
+        return self._pods[ordinal]
+
+    def look_up(self, ordinal: int) -> Record:
+        """Where the slot is now, and in which life: what a registry or a resolver would answer."""
+        return self._pods[ordinal].record
+
+    def at(self, host: str) -> Pod:
+        """Who is at this address now."""
+        return next(pod for pod in self if pod.record.host == host)
+
+    async def swap_addresses(self, one: int, other: int) -> None:
+        """Both pods go, and come back as themselves, each with the address that was the other's."""
+        first, second = self.look_up(one), self.look_up(other)
+        await self.end(one, other)
+        await self._start(replace(first, host=second.host), replace(second, host=first.host))
+
+    async def relaunch(self, ordinal: int) -> None:
+        """The pod goes, and another one takes its slot at the same address: a new incarnation."""
+        record = self.look_up(ordinal)
+        await self.end(ordinal)
+        await self._start(replace(record, generation=Generation(record.generation.value + 1), instance=new_instance()))
+
+    async def end(self, *ordinals: int) -> None:
+        """End these pods, at the same time."""
+        async with trio.open_nursery() as nursery:
+            for ordinal in ordinals:
+                nursery.start_soon(self._pods[ordinal].end)
+
+    async def _start(self, *records: Record) -> None:
+        async with trio.open_nursery() as nursery:
+            for record in records:
+                self._starts[record.ordinal] += 1
+                name = f"replica-{record.ordinal}-start-{self._starts[record.ordinal]}"
+                pod = Pod(record, self.ports, self._directory, name)
+                self._pods[record.ordinal] = pod
+                nursery.start_soon(self._nursery.start, pod.run)
+
+
+def new_instance() -> Instance:
+    """A pod's UID."""
+    return Instance(str(uuid.uuid4()))
+
+
+async def choose_ports() -> Ports:
+    """Three ports that are free at every address. Raises DiffersError."""
+
+    async def hold(port: int, host: str) -> int:
+        (listener,) = await trio.open_tcp_listeners(port, host=host)
+        await held.enter_async_context(listener)
+        number: int = listener.socket.getsockname()[1]
+        return number
+
+    try:
+        async with AsyncExitStack() as held:
+            ports = [await hold(0, HOSTS[0]) for _ in range(3)]
+            for host in HOSTS[1:]:
+                for port in ports:
+                    await hold(port, host)
+    except OSError as error:  # what the kernel chose at the first address is taken at another, or there is no other
+        raise DiffersError("ports on loopback", expected=f"three at {', '.join(HOSTS)}", happened=error) from error
+    return Ports(*ports)

@@ -1,0 +1,88 @@
+from dataclasses import replace
+
+import pytest
+import trio
+
+from sidecar.demo import fleet as module
+from sidecar.demo.difference import DiffersError
+from sidecar.demo.fleet import HOSTS, Fleet, choose_ports, new_instance
+from sidecar.identity import Generation
+
+
+class PodWithoutProcess:
+    """Says when it starts and ends."""
+
+    def __init__(self, record, ports, directory, name):
+        self.record = record
+        self.name = name
+        self.ended = trio.Event()
+
+    async def run(self, *, task_status):
+        task_status.started()
+        await self.ended.wait()
+
+    async def end(self):
+        self.ended.set()
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.fixture
+async def fleet(monkeypatch, nursery, tmp_path):
+    monkeypatch.setattr(module, "Pod", PodWithoutProcess)
+    yield await Fleet.launch(tmp_path, nursery)
+    nursery.cancel_scope.cancel()
+
+
+async def test_each_slot_has_its_address_and_a_first_life_of_its_own(fleet):
+    records = [pod.record for pod in fleet]
+    assert [record.host for record in records] == list(HOSTS)
+    assert [str(record.identity) for record in records] == [f"demo/replica-a/{n}" for n in range(3)]
+    assert {record.generation for record in records} == {Generation(1)}
+    assert len({record.instance for record in records}) == 3
+
+
+async def test_a_swap_moves_pods_and_leaves_their_lives(fleet):
+    first, second, third = (pod.record for pod in fleet)
+    before = list(fleet)
+    await fleet.swap_addresses(0, 1)
+    assert fleet.look_up(0) == replace(first, host=second.host)
+    assert fleet.look_up(1) == replace(second, host=first.host)
+    assert fleet.look_up(2) == third
+    assert fleet.at(first.host) is fleet[1]
+    assert [pod.ended.is_set() for pod in before] == [True, True, False]
+    assert fleet[2] is before[2]
+
+
+async def test_a_relaunch_is_a_new_life_at_the_same_address(fleet):
+    before, old = fleet.look_up(2), fleet[2]
+    await fleet.relaunch(2)
+    now = fleet.look_up(2)
+    assert now == replace(before, generation=Generation(2), instance=now.instance)
+    assert now.instance != before.instance
+    assert old.ended.is_set()
+
+
+async def test_every_start_has_a_name_of_its_own(fleet):
+    names = {pod.name for pod in fleet}
+    await fleet.relaunch(2)
+    assert names == {f"replica-{n}-start-1" for n in range(3)}
+    assert fleet[2].name == "replica-2-start-2"
+
+
+def test_instances_differ():
+    assert new_instance() != new_instance()
+
+
+async def test_the_ports_are_three_and_free_at_every_address():
+    ports = await choose_ports()
+    assert len({ports.shard, ports.telemetry, ports.admin}) == 3
+    for host in HOSTS:
+        for port in (ports.shard, ports.telemetry, ports.admin):
+            (listener,) = await trio.open_tcp_listeners(port, host=host)
+            await listener.aclose()
+
+
+async def test_an_address_that_is_not_this_hosts_is_a_difference(monkeypatch):
+    monkeypatch.setattr(module, "HOSTS", ("127.0.0.2", "192.0.2.1"))  # TEST-NET-1: nobody's
+    with pytest.raises(DiffersError, match="ports on loopback"):
+        await choose_ports()

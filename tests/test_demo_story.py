@@ -1,0 +1,57 @@
+"""The story against real sidecars, where something is otherwise than it tells. As it should be: test_cli_demo."""
+
+import io
+
+import trio
+from demo_fakes import processes_naming
+
+from sidecar.demo.difference import DiffersError
+from sidecar.demo.fleet import Fleet
+from sidecar.demo.screen import Screen
+from sidecar.demo.story import Story
+
+
+async def tell(directory, kind):
+    """What is shown of the story until it ends."""
+    shown = io.StringIO()
+    async with trio.open_nursery() as pods:
+        fleet = await kind.launch(directory, pods)
+        story = Story(fleet, Screen(shown, color=False))
+        try:
+            await story.tell()
+        except DiffersError as difference:
+            shown.write(f"DIFFERS {difference}\n")
+        story.close()
+        pods.cancel_scope.cancel()
+    assert processes_naming(directory) == []
+    return shown.getvalue()
+
+
+class WithoutSwap(Fleet):
+    """Pods come back where they were."""
+
+    async def swap_addresses(self, one, other):
+        await self.end(one, other)
+        await self._start(self.look_up(one), self.look_up(other))
+
+
+class RoundTheSidecar(Fleet):
+    """Somebody reaches the new replica without passing its sidecar."""
+
+    async def swap_addresses(self, one, other):
+        await super().swap_addresses(one, other)
+        self[one].replica.connections += 1
+
+
+async def test_pods_that_keep_their_addresses_are_found_out(tmp_path):
+    shown = await tell(tmp_path, WithoutSwap)
+    last = shown.splitlines()[-1]
+    assert last.startswith("DIFFERS dialling 127.0.0.2 as demo/replica-a/0, generation 1")
+    assert last.endswith("expected identity_mismatch, advice re-resolve: ordinal: expected 0, this is 1, but admitted")
+    assert "refused" not in shown
+
+
+async def test_a_replica_that_is_reached_round_its_sidecar_is_found_out(tmp_path):
+    shown = await tell(tmp_path, RoundTheSidecar)
+    assert shown.splitlines()[-1] == "DIFFERS connections that replica 0 has seen: expected 0, but 1"
+    assert shown.count("identity_mismatch") == 2
