@@ -21,6 +21,7 @@ from sidecar.dialler import (
 )
 from sidecar.preface.claim import Claim
 from sidecar.preface.proxy_v2 import bytes_wanted
+from sidecar.sockets import connect_unix
 
 
 async def open_connection(
@@ -80,7 +81,7 @@ async def introduce(stream: trio.abc.Stream, claim: Claim) -> None:
 async def _dial(target: TcpTarget | UnixTarget) -> trio.SocketStream:
     try:
         if isinstance(target, UnixTarget):
-            return await trio.open_unix_socket(target.path)
+            return await connect_unix(target.path)
         return await trio.open_tcp_stream(target.host, target.port)
     except (OSError, UnicodeError) as error:  # UnicodeError: no such host name can exist
         raise UnreachableError(_why(error)) from error

@@ -35,7 +35,7 @@ from sidecar.preface.claim import TlvTypes
 from sidecar.reasons import End, Probe, Reason, Refused
 from sidecar.relay import CHUNK, Direction, RelayTimes, relay
 from sidecar.roster import Connection, Roster, Step
-from sidecar.tcp import abort, tune
+from sidecar.sockets import abort, tune
 from sidecar.upstream import UpstreamUnavailable, connect
 
 REFUSAL_SECONDS: Final = 1.0  # for the reason to reach the peer and its unread input to be taken

@@ -47,7 +47,8 @@ class Lifecycle:
         self._timeout = timeout
         self._on_state = on_state
         self._leaving = trio.Event()
-        self._grace = trio.CancelScope()
+        self._grace = trio.CancelScope()  # for the admitted to end by themselves
+        self._parting = trio.CancelScope()  # for the refused to learn that they are
         self._aborted = False
         self.started = False
         self.refusing = False
@@ -101,6 +102,7 @@ class Lifecycle:
         self._aborted = True
         self.shutdown()
         self._grace.cancel()
+        self._parting.cancel()
 
     async def wait_drained(self) -> None:
         """Wait for the end to begin, and until every admitted connection has ended or was cut."""
@@ -117,11 +119,10 @@ class Lifecycle:
 
     async def wait_gone(self) -> int:
         """After the listeners have closed: wait until those who came last know that they are refused. The exit code."""
-        if self._aborted:
-            return 1
-        with trio.move_on_after(DRAINING_PREFACE_SECONDS + REFUSAL_SECONDS):
+        self._parting.deadline = trio.current_time() + DRAINING_PREFACE_SECONDS + REFUSAL_SECONDS
+        with self._parting:
             await self._roster.wait_empty()
-        return 0
+        return 1 if self._aborted else 0
 
     async def _cut_one_by_one(self) -> None:
         rest = tuple(self._roster)

@@ -27,7 +27,7 @@ import trio
 
 from sidecar.errors import SidecarError
 from sidecar.reasons import End
-from sidecar.tcp import abort, is_reset
+from sidecar.sockets import abort, is_reset
 
 CHUNK: Final = 64 * 1024  # larger ones gain nothing on loopback and cost memory a connection
 LIFETIME_JITTER: Final = 0.1  # of the configured lifetime, at most

@@ -12,7 +12,7 @@ import trio
 
 from sidecar.config import HostPort, UnixPath
 from sidecar.errors import SidecarError
-from sidecar.tcp import abort, is_connected_to_itself
+from sidecar.sockets import abort, connect_unix, is_connected_to_itself
 
 
 class UpstreamUnavailable(SidecarError):
@@ -27,7 +27,7 @@ async def connect(address: HostPort | UnixPath) -> trio.SocketStream:
     """
     try:
         if isinstance(address, UnixPath):
-            return await trio.open_unix_socket(address.path)
+            return await connect_unix(address.path)
         stream = await trio.open_tcp_stream(address.host or "localhost", address.port)
         if not is_connected_to_itself(stream):
             return stream

@@ -22,7 +22,7 @@ from sidecar.preface.proxy_v2 import read_header
 from sidecar.reasons import End, Probe, Reason, Refused
 from sidecar.relay import RelayTimes
 from sidecar.roster import Roster, Step
-from sidecar.tcp import abort
+from sidecar.sockets import abort
 from tests.names import CLAIM, OWN, U1, U2, WRONG, inet, preface
 from tests.wires import closed, is_reset, receive_all, tcp_pair
 

@@ -22,7 +22,7 @@ LAYERS = {
     "words": {"errors", "identity", "reasons"},
     "pure": {"admission", "config", "dialler", "handshake", "preface"},
     "seams": {
-        *("accept", "authority", "bind", "descriptors", "exposition", "http_server", "log", "metrics", "relay", "tcp"),
+        *("accept", "authority", "bind", "descriptors", "exposition", "http_server", "log", "metrics", "relay", "sockets"),
         "upstream",
     },
     "flow": {"connection", "journal", "lifecycle", "listener", "roster"},
@@ -33,8 +33,8 @@ LAYERS = {
 SEAMS_THAT_LEAN_ON_ANOTHER = {
     ("authority", "metrics"),  # a reading is timed and counted where it happens, whoever asked for it
     ("metrics", "exposition"),  # one library in two files: what is counted, and how it is written out
-    ("relay", "tcp"),  # the socket options that trio has no words for are the same ones
-    ("upstream", "tcp"),  # as above
+    ("relay", "sockets"),  # the socket options that trio has no words for are the same ones
+    ("upstream", "sockets"),  # as above
 }
 
 # Libraries and system interfaces with a seam of their own: they appear nowhere else. An entry, or one module of it.

@@ -141,6 +141,17 @@ async def test_a_second_signal_cuts_at_once_whatever_the_moment(nursery, autojum
     assert house.ends == [(began + 3, End.ABORTED)]
 
 
+async def test_a_second_signal_counts_until_the_very_end(nursery, autojump_clock):
+    house = House(nursery)
+    began = trio.current_time()
+    house.connect(step=Step.PREFACE)
+    house.lifecycle.shutdown()
+    nursery.start_soon(lambda: _later(1, house.lifecycle.abort))
+    assert await house.end() == 1
+    assert trio.current_time() - began == 1
+    nursery.cancel_scope.cancel()
+
+
 async def test_an_abort_without_a_shutdown_before_is_one_too(nursery, autojump_clock):
     house = House(nursery)
     house.connect()

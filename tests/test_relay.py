@@ -8,7 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.reasons import End
 from sidecar.relay import LIFETIME_JITTER, Direction, RelayTimes, Traffic, relay
-from sidecar.tcp import abort
+from sidecar.sockets import abort
 from tests.wires import closed, is_reset, receive_all, tcp_pair
 
 FOREVER = RelayTimes(half_close=None, idle=None, lifetime=None)

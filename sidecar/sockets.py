@@ -1,7 +1,7 @@
 """What is asked of the kernel about one connection, beyond sending and receiving.
 
-Owns the socket options and states that trio has no words for. Called by ``upstream``, ``relay`` and ``connection``;
-decides nothing.
+Owns the socket options and states that trio has no words for. Called by ``upstream``, ``relay``, ``connection`` and
+``client``; decides nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import ipaddress
 import select
 import socket
 import struct
+from typing import Final
 
 import trio
+
+_FULL_QUEUE_SECONDS: Final = 0.01  # between two attempts at a Unix socket whose queue is full
 
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 
@@ -71,3 +74,22 @@ def is_connected_to_itself(stream: trio.SocketStream) -> bool:
     as its source, and TCP connects it to itself. Raises OSError where the connection is gone already.
     """
     return bool(stream.socket.getsockname() == stream.socket.getpeername())
+
+
+async def connect_unix(path: str) -> trio.SocketStream:
+    """A connection to the Unix socket at *path*; while its queue is full this waits, as a blocking connect does.
+
+    The kernel says EAGAIN then, which trio takes for a connection on its way, and so returns one to nobody. Raises
+    OSError.
+    """
+    while True:
+        stream = await trio.open_unix_socket(path)
+        try:
+            stream.socket.getpeername()
+        except OSError as error:
+            stream.socket.close()
+            if error.errno != errno.ENOTCONN:
+                raise
+            await trio.sleep(_FULL_QUEUE_SECONDS)
+        else:
+            return stream

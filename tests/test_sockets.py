@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from sidecar.tcp import abort, is_connected_to_itself, is_reset, tune
+from sidecar.sockets import abort, connect_unix, is_connected_to_itself, is_reset, tune
 from tests.wires import closed, tcp_pair
 
 
@@ -98,3 +98,23 @@ async def test_a_connection_to_itself_is_told_from_any_other():
         lonely.connect(lonely.getsockname())
         async with trio.SocketStream(trio.socket.from_stdlib_socket(lonely)) as stream:
             assert is_connected_to_itself(stream)
+
+
+async def test_a_unix_socket_whose_queue_is_full_is_waited_for(tmp_path):
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen(0)
+        async with await connect_unix(path):
+            with trio.move_on_after(0.1):
+                await connect_unix(path)
+                pytest.fail("its queue holds one, and that one is in it")
+            server.accept()[0].close()
+            with trio.fail_after(5):
+                async with await connect_unix(path) as stream:
+                    assert stream.socket.getpeername() == path
+
+
+async def test_a_unix_socket_that_nobody_listens_on_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        await connect_unix(str(tmp_path / "gone"))
