@@ -2,8 +2,8 @@
 
 Owns the lines' form, over ``structlog``: JSON for machines, text for a terminal. Both escape what they are given, since
 most values come from the wire: a line break in a claim can't forge a second event, and no control character reaches a
-terminal. A logger is built and passed in; nothing global is configured, and a stream that can't be written to any more
-costs lines, never a connection.
+terminal. A logger is built and passed in; nothing global is configured, and a stream that can't be written to costs
+lines, never a connection (``line_sink``).
 
 ``app`` builds a logger, everything from the flow on writes to it.
 """
@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from enum import StrEnum, unique
 from typing import Final, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from sidecar.line_sink import LineSink
 from sidecar.reasons import Reason
 
 Logger = FilteringBoundLogger
@@ -34,19 +34,10 @@ class Format(StrEnum):
     TEXT = "text"
 
 
-class _Sink:
+class _Sink(LineSink):
     """Takes finished lines. structlog calls the method named like the level; here all are one."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def line(self, text: str) -> None:
-        """Write *text* in one go, so that lines of several writers don't mix."""
-        with suppress(OSError, ValueError):  # a full disk, a closed pipe or stream: a log line is worth no connection
-            self._stream.write(text + "\n")
-            self._stream.flush()
-
-    debug = info = warning = error = critical = exception = line
+    debug = info = warning = error = critical = exception = LineSink.line
 
 
 def build_logger(format: Format | str, level: str, stream: TextIO) -> Logger:  # noqa: A002  the configuration's word
@@ -68,7 +59,7 @@ def build_logger(format: Format | str, level: str, stream: TextIO) -> Logger:  #
         _text_line if text else _json_line,
     ]
     proxy = structlog.wrap_logger(
-        _Sink(stream),
+        _Sink(stream, lost=_lost_as_text if text else _lost_as_json),
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(level),
         context_class=dict,
@@ -78,6 +69,14 @@ def build_logger(format: Format | str, level: str, stream: TextIO) -> Logger:  #
 
 _FIRST: Final = ("timestamp", "level", "event")
 _RECENT: Final = 64  # refusals that are remembered
+
+
+def _lost_as_json(count: int) -> str:
+    return to_json({"level": "warning", "event": "log_lines_lost", "lines": count})
+
+
+def _lost_as_text(count: int) -> str:
+    return f"{'warning':<7} log_lines_lost lines={count}"
 
 
 def _in_order(event: EventDict) -> Iterator[tuple[str, object]]:

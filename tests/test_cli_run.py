@@ -9,7 +9,9 @@ import socket
 import subprocess
 import sys
 
-from tests.processes import running
+import pytest
+
+from tests.processes import free_ports, running
 
 CONFIG = """
 identity: {cluster: prod-eu, replica: replica-a, ordinal: 2}
@@ -77,3 +79,37 @@ def test_a_port_that_is_taken_ends_the_start_with_a_message(tmp_path):
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(f"sidecar: listeners.compute.listen: address {address} is already")
     assert "Traceback" not in done.stderr
+
+
+def test_a_log_that_nobody_reads_stops_nothing(tmp_path):
+    """A stalled reader of stderr must not stop the loop: the probes answer, and SIGTERM ends it."""
+    text = CONFIG.replace(
+        'telemetry: {listen: "127.0.0.1:0"}', f'telemetry: {{listen: "127.0.0.1:{free_ports(1)[0]}"}}'
+    )
+    (port,) = free_ports(1)
+    text = (
+        text.replace('listen: "127.0.0.1:0", upstream', f'listen: "127.0.0.1:{port}", upstream')
+        + "log: {refusals_per_second: 100000}\n"
+    )
+    environment = {**os.environ, "POD_UID": "u-1"}
+    with subprocess.Popen(command(written(tmp_path, text)), stderr=subprocess.PIPE, env=environment) as process:
+        while b"started" not in process.stderr.readline():
+            pass
+        for _ in range(1000):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+                client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                assert client.recv(1) == b""
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0
+        process.stderr.read()
+
+
+def test_a_standard_error_that_is_closed_ends_nothing(tmp_path):
+    shell = f"exec {sys.executable} -m sidecar run {written(tmp_path)} 2>&-"
+    with subprocess.Popen(["sh", "-c", shell], env={**os.environ, "POD_UID": "u-1"}) as process:
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(timeout=2)
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 0

@@ -22,7 +22,7 @@ LAYERS = {
     "words": {"errors", "identity", "reasons"},
     "pure": {"admission", "config", "dialler", "handshake", "preface"},
     "seams": {
-        *("accept", "authority", "bind", "descriptors", "exposition", "http_server", "log", "metrics", "relay", "sockets"),
+        *("accept", "authority", "bind", "descriptors", "exposition", "http_server", "line_sink", "log", "metrics", "relay", "sockets"),
         "upstream",
     },
     "flow": {"connection", "journal", "lifecycle", "listener", "roster"},
@@ -33,6 +33,7 @@ LAYERS = {
 SEAMS_THAT_LEAN_ON_ANOTHER = {
     ("authority", "metrics"),  # a reading is timed and counted where it happens, whoever asked for it
     ("metrics", "exposition"),  # one library in two files: what is counted, and how it is written out
+    ("log", "line_sink"),  # a line's form, and getting it out
     ("relay", "sockets"),  # the socket options that trio has no words for are the same ones
     ("upstream", "sockets"),  # as above
 }

@@ -10,6 +10,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from sidecar.admission import Reading
+from sidecar.errors import SidecarError
+
+
+class SourceUnavailable(SidecarError):
+    """A source gave no answer, or one that can't be trusted. The text is the detail of ``authority_unavailable``."""
 
 
 class Authority(Protocol):
