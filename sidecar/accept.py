@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import select
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,6 +53,13 @@ async def accept(listening: trio.SocketListener) -> Accepted:
         raise AcceptFailed(error) from error
     # Not getpeername(), which fails where the peer is gone already.
     return Accepted(trio.SocketStream(sock), _inet(sock, address), _inet(sock, sock.getsockname()))
+
+
+def has_waiting(listening: trio.SocketListener) -> bool:
+    """Whether somebody waits in the kernel's queue, so that ``accept`` won't wait."""
+    poll = select.poll()
+    poll.register(listening.socket.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _inet(sock: trio.socket.SocketType, name: Any) -> InetAddress | None:

@@ -113,15 +113,19 @@ class _App:
     async def _serve(self, bound: Mapping[str, Bound], listening: AsyncExitStack) -> int:
         """Accept until the end has begun and the last connection has ended. The exit code."""
         async with trio.open_nursery() as connections:
+            doors = []
+            for each in self._config.listeners:
+                listener = self._listener(each)
+                doors += [(listener, socket) for socket in bound[each.name].listeners]
             async with trio.open_nursery() as accepting:
-                for each in self._config.listeners:
-                    listener = self._listener(each)
-                    for socket in bound[each.name].listeners:
-                        accepting.start_soon(listener.serve, socket, connections)
+                for listener, socket in doors:
+                    accepting.start_soon(listener.serve, socket, connections)
                 self._lifecycle.start()
                 self._logger.info("started", identity=self._config.identity, config_hash=self._config.hash)
                 await self._lifecycle.wait_drained()
                 accepting.cancel_scope.cancel()
+            for listener, socket in doors:
+                await listener.take_last(socket, connections)
             await listening.aclose()
             code = await self._lifecycle.wait_gone()
             connections.cancel_scope.cancel()

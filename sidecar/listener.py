@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import trio
 
-from sidecar.accept import Accepted, AcceptFailed, accept
+from sidecar.accept import Accepted, AcceptFailed, accept, has_waiting
+from sidecar.bind import BACKLOG
 from sidecar.connection import Gate
 from sidecar.log import Logger
 from sidecar.metrics import Metrics
@@ -51,6 +53,14 @@ class Listener:
                 await trio.sleep(BACK_OFF_SECONDS if failure.exhausted else 0)
             else:
                 self._receive(accepted, connections)
+
+    async def take_last(self, listening: trio.SocketListener, connections: trio.Nursery) -> None:
+        """Take those who wait in the kernel's queue: closing it would reset them without a word."""
+        for _ in range(BACKLOG):  # who goes on coming must not hold up the end
+            if not has_waiting(listening):
+                break
+            with suppress(AcceptFailed):
+                self._receive(await accept(listening), connections)
 
     def _receive(self, accepted: Accepted, connections: trio.Nursery) -> None:
         gate, roster = self.gate, self.gate.roster

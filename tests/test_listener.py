@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import socket
+from contextlib import ExitStack
 from ipaddress import ip_network
 
 import pytest
 import trio
+import trio.testing
 from prometheus_client import CollectorRegistry
 
+from sidecar.bind import BACKLOG
 from sidecar.connection import Gate
 from sidecar.listener import BACK_OFF_SECONDS, SAY_AGAIN_SECONDS, Listener
 from sidecar.metrics import Metrics
@@ -100,6 +103,27 @@ async def test_when_every_place_is_taken_a_connection_is_refused_at_accept(regis
     assert gate.roster.take_place(holder)
     await dial(each, gate)
     assert [given for _, given in gate.served] == [Refused(Reason.OVER_CAPACITY)]
+
+
+async def test_those_in_the_queue_are_taken_before_it_is_closed(registry, logger, nursery):
+    each, gate = listener(registry, logger)
+    (listening,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listening:
+        with ExitStack() as clients:
+            for _ in range(3):
+                clients.enter_context(socket.create_connection(listening.socket.getsockname()))
+            with trio.fail_after(5):
+                await each.take_last(listening, nursery)
+        await trio.testing.wait_all_tasks_blocked()
+    assert len(gate.served) == 3
+
+
+async def test_an_error_while_the_queue_is_taken_costs_no_one_else(registry, logger, nursery, monkeypatch):
+    each, _ = listener(registry, logger)
+    monkeypatch.setattr("sidecar.listener.has_waiting", lambda _: True)
+    failing = FailingListener(errno.ECONNABORTED)
+    await each.take_last(failing, nursery)
+    assert failing.socket.attempts == BACKLOG, "and one who goes on coming doesn't hold up the end"
 
 
 class FailingSocket:

@@ -14,7 +14,10 @@ from sidecar.errors import SidecarError
 
 
 class SourceUnavailable(SidecarError):
-    """A source gave no answer, or one that can't be trusted. The text is the detail of ``authority_unavailable``."""
+    """A source gave no answer, or one that can't be trusted.
+
+    For the layer between a source and the flow, which makes a reading of it; the text is the reading's detail.
+    """
 
 
 class Authority(Protocol):
