@@ -36,6 +36,8 @@ class Requirement(StrEnum):
 class Rules:
     """What the configuration fixes for one listener.
 
+    ``given`` are the parts of the incarnation that the assignment gives. A claim that carries another is refused: it
+    relies on a comparison that nobody could make, and its dialler would take the admission for a wrong peer.
     ``own_instance`` is this pod's instance where the authority may name another one (a registry); where the assignment
     itself says who this pod is, there is nothing to compare. ``ahead_advice`` is what a dialler does whose generation
     is above ours: files catch up, a record doesn't.
@@ -43,6 +45,7 @@ class Rules:
 
     identity: Identity
     require: frozenset[Requirement]
+    given: frozenset[Requirement] = frozenset({Requirement.GENERATION, Requirement.INSTANCE})
     own_instance: Instance | None = None
     ahead_advice: Advice = Advice.RE_RESOLVE
 
@@ -185,9 +188,8 @@ def _before_authority(  # noqa: C901  one row of the table after the other: spli
         return Refused(Reason.IDENTITY_MALFORMED, claim.identity.why)
     if missing := _missing_incarnation(rules, claim):
         return Refused(Reason.INCARNATION_MISSING, missing)
-    for name, part in (("generation", claim.generation), ("instance", claim.instance)):
-        if isinstance(part, Malformed):
-            return Refused(Reason.INCARNATION_MALFORMED, f"{name} {part.why}")
+    if why := _unusable_incarnation(rules, claim):
+        return Refused(Reason.INCARNATION_MALFORMED, why)
     if why := _certificate_conflict(claim, peer):
         return Refused(Reason.IDENTITY_CONFLICT, why)
     if why := _difference(claim.identity, rules.identity):
@@ -252,6 +254,15 @@ def _controller_fault(rules: Rules, claim: ReceivedClaim) -> str | None:
 def _missing_incarnation(rules: Rules, claim: ReceivedClaim) -> str | None:
     parts = ((Requirement.GENERATION, claim.generation), (Requirement.INSTANCE, claim.instance))
     return next((str(name) for name, part in parts if name in rules.require and part is None), None)
+
+
+def _unusable_incarnation(rules: Rules, claim: ReceivedClaim) -> str | None:
+    for name, part in ((Requirement.GENERATION, claim.generation), (Requirement.INSTANCE, claim.instance)):
+        if isinstance(part, Malformed):
+            return f"{name} {part.why}"
+        if part is not None and name not in rules.given:
+            return f"{name} can't be compared: this slot's assignment gives none"
+    return None
 
 
 def _lacking(rules: Rules, assignment: Assignment) -> str | None:

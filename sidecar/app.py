@@ -167,7 +167,7 @@ class _App:
     def _listener(self, config: ListenerConfig) -> Listener:
         times, drain = self._config.timeouts, self._config.limits.refusal_drain
         gate = Gate(
-            rules=Rules(self._config.identity, config.require),
+            rules=Rules(self._config.identity, config.require, self._config.assignment.given),
             tlvs=config.tlvs,
             upstream=config.upstream,
             full_answer=config.answer == "full",

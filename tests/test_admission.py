@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sidecar.admission import (
@@ -31,6 +31,7 @@ OTHER = Identity("prod-eu", "replica-a", 3)
 U1, U2 = Instance("uid-1"), Instance("uid-2")
 BAD = Malformed(b"?", "is wrong")
 EVERYTHING = frozenset(Requirement)
+INCARNATION = (Requirement.GENERATION, Requirement.INSTANCE)
 RULES = Rules(OWN, frozenset({Requirement.IDENTITY, Requirement.GENERATION, Requirement.INSTANCE}))
 EPOCHS = Rules(OWN, EVERYTHING)
 RIGHT = ReceivedClaim(OWN, Generation(7), U1, Epoch(5), ControllerName("c"))
@@ -169,6 +170,15 @@ def test_a_required_part_of_the_incarnation_that_is_absent_is_named(part):
     assert detail_of(rules=RULES, **{part: None}) == part
 
 
+@pytest.mark.parametrize("part", INCARNATION)
+def test_a_part_that_the_assignment_does_not_give_cannot_be_compared_and_is_refused(part):
+    """Else a check would be off because its input is missing, and its dialler would have evicted the right one."""
+    rules = dataclasses.replace(RULES, require=frozenset({Requirement.IDENTITY}), given=frozenset(INCARNATION) - {part})
+    assert reason_of(rules=rules, reading=None) is Reason.INCARNATION_MALFORMED
+    assert detail_of(rules=rules) == f"{part} can't be compared: this slot's assignment gives none"
+    assert reason_of(rules=rules, reading=None, **{part: None}) is AUTHORITY_NEEDED
+
+
 @pytest.mark.parametrize("part", ["generation", "instance"])
 def test_a_part_that_is_not_required_is_compared_where_the_claim_carries_it(part):
     rules = Rules(OWN, frozenset({Requirement.IDENTITY}))
@@ -280,14 +290,16 @@ instances = st.builds(Instance, st.sampled_from("xyz"))
     reading=st.builds(Assignment, st.none() | generations, st.none() | instances),
     parts=st.sets(st.sampled_from([Requirement.GENERATION, Requirement.INSTANCE])),
 )
+@example(own=OWN, claim=ReceivedClaim(OWN, Generation(7), U1), reading=Assignment(None, U1), parts=set())
 def test_a_claim_is_admitted_only_if_nothing_differs_that_is_required(own, claim, reading, parts):
-    """For every pair of claim and assignment, and exactly then."""
-    verdict = decide(Rules(own, frozenset({Requirement.IDENTITY, *parts})), claim, Peer(), State(), reading)
+    """For every pair of claim and assignment, and exactly then: whatever the claim carries must be equal."""
+    given = frozenset(part for part in INCARNATION if getattr(reading, part) is not None)
+    rules = Rules(own, frozenset({Requirement.IDENTITY, *parts}), given)
+    verdict = decide(rules, claim, Peer(), State(), reading)
     required_equal = claim.identity == own and all(
         getattr(claim, part) is not None and getattr(claim, part) == getattr(reading, part) for part in parts
     )
     extra_differs = any(
-        None not in (getattr(claim, part), getattr(reading, part)) and getattr(claim, part) != getattr(reading, part)
-        for part in ("generation", "instance")
+        getattr(claim, part) is not None and getattr(claim, part) != getattr(reading, part) for part in INCARNATION
     )
     assert isinstance(verdict, Admitted) == (required_equal and not extra_differs)

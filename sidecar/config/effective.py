@@ -49,6 +49,12 @@ class Assignment:
     timeout: float
     ahead_wait: float
 
+    @property
+    def given(self) -> frozenset[Requirement]:
+        """The parts of the incarnation that it has."""
+        parts = {Requirement.INSTANCE: self.instance, Requirement.GENERATION: self.generation}
+        return frozenset(part for part, value in parts.items() if value is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Listener:
