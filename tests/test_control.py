@@ -1,5 +1,7 @@
 """What the HTTP servers see of the process is what the flow's objects say."""
 
+import io
+
 import trio
 from prometheus_client import CollectorRegistry
 
@@ -16,22 +18,11 @@ from sidecar.roster import Roster, Step
 from tests.names import OWN, U1, inet
 
 
-class Nowhere:
-    def isatty(self):
-        return False
-
-    def write(self, _text):
-        pass
-
-    def flush(self):
-        pass
-
-
 def control(reading=Assignment(Generation(7), U1)):  # noqa: B008
     authority, roster = Values(reading), Roster(connections=9, pending=9)
     lifecycle = Lifecycle(roster, authority, delay=0, timeout=25, on_state=lambda _: None)
     refusals = RefusalLog(
-        build_logger("json", "info", Nowhere()), per_second=9, clock=trio.current_time, on_suppressed=lambda: None
+        build_logger("json", "info", io.StringIO()), per_second=9, clock=trio.current_time, on_suppressed=lambda: None
     )
     metrics = Metrics(CollectorRegistry(), listeners=["compute"], wall_clock=lambda: 0.0)
     addresses = {"compute": ["127.0.0.1:7101"]}
