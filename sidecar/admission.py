@@ -186,7 +186,7 @@ def _before_authority(  # noqa: C901  one row of the table after the other: spli
         return Refused(Reason.IDENTITY_MISSING)
     if isinstance(claim.identity, Malformed):
         return Refused(Reason.IDENTITY_MALFORMED, claim.identity.why)
-    if missing := _missing_incarnation(rules, claim):
+    if missing := _absent(rules, claim):
         return Refused(Reason.INCARNATION_MISSING, missing)
     if why := _unusable_incarnation(rules, claim):
         return Refused(Reason.INCARNATION_MALFORMED, why)
@@ -218,7 +218,7 @@ def _with_authority(  # noqa: C901  as above
             return Refused(Reason.NOT_ASSIGNED, "pending", Advice.RETRY)
         case Unassigned():
             return Refused(Reason.NOT_ASSIGNED, "this slot has no assignment")
-    if lacking := _lacking(rules, reading):
+    if lacking := _absent(rules, reading):
         return Refused(Reason.AUTHORITY_UNAVAILABLE, f"the assignment lacks the {lacking} that is required")
     if rules.own_instance is not None and reading.instance != rules.own_instance:
         return Refused(Reason.NOT_ASSIGNED, "the slot belongs to another instance")
@@ -251,8 +251,9 @@ def _controller_fault(rules: Rules, claim: ReceivedClaim) -> str | None:
     return None
 
 
-def _missing_incarnation(rules: Rules, claim: ReceivedClaim) -> str | None:
-    parts = ((Requirement.GENERATION, claim.generation), (Requirement.INSTANCE, claim.instance))
+def _absent(rules: Rules, holder: ReceivedClaim | Assignment) -> str | None:
+    """The part of the incarnation that is required and that *holder* doesn't have."""
+    parts = ((Requirement.GENERATION, holder.generation), (Requirement.INSTANCE, holder.instance))
     return next((str(name) for name, part in parts if name in rules.require and part is None), None)
 
 
@@ -263,11 +264,6 @@ def _unusable_incarnation(rules: Rules, claim: ReceivedClaim) -> str | None:
         if part is not None and name not in rules.given:
             return f"{name} can't be compared: this slot's assignment gives none"
     return None
-
-
-def _lacking(rules: Rules, assignment: Assignment) -> str | None:
-    parts = ((Requirement.GENERATION, assignment.generation), (Requirement.INSTANCE, assignment.instance))
-    return next((str(name) for name, part in parts if name in rules.require and part is None), None)
 
 
 def _difference(expected: Identity, own: Identity) -> str | None:
