@@ -21,7 +21,7 @@ from sidecar.dialler import (
 )
 from sidecar.preface.claim import Claim
 from sidecar.preface.proxy_v2 import bytes_wanted
-from sidecar.sockets import connect_unix
+from sidecar.sockets import connect_unix, failure_words
 
 
 async def open_connection(
@@ -83,11 +83,7 @@ async def _dial(target: TcpTarget | UnixTarget) -> trio.SocketStream:
         if isinstance(target, UnixTarget):
             return await connect_unix(target.path)
         return await trio.open_tcp_stream(target.host, target.port)
-    except (OSError, UnicodeError) as error:  # UnicodeError: no such host name can exist
-        raise UnreachableError(_why(error)) from error
-
-
-def _why(error: Exception) -> str:
-    """What went wrong; where trio tried several addresses, its error says only that all failed, its causes say why."""
-    causes = error.__cause__.exceptions if isinstance(error.__cause__, BaseExceptionGroup) else ()
-    return "; ".join(map(str, (error, *causes)))
+    except OSError as error:
+        raise UnreachableError(failure_words(error)) from error
+    except UnicodeError as error:
+        raise UnreachableError("no host can have such a name") from error

@@ -92,25 +92,31 @@ def _dial(target: TcpTarget | UnixTarget, deadline: _Deadline) -> socket.socket:
         if isinstance(target, UnixTarget):
             return _connect(socket.AF_UNIX, target.path, deadline.remaining())
         return _dial_tcp(target, deadline)
-    except TimeoutError as error:
-        raise UnreachableError(f"no connection within {deadline.seconds:g} seconds") from error
-    except (OSError, UnicodeError) as error:  # UnicodeError: no such host name can exist
-        raise UnreachableError(str(error)) from error
+    except OSError as error:
+        raise UnreachableError(_words(error, deadline)) from error
+    except UnicodeError as error:
+        raise UnreachableError("no host can have such a name") from error
 
 
 def _dial_tcp(target: TcpTarget, deadline: _Deadline) -> socket.socket:
     """Dial the addresses of a name one after the other, so that a silent one leaves the others their share of time."""
     candidates = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    failure = OSError(f"{target.host} has no address")
-    for tried, (family, _, _, _, endpoint) in enumerate(candidates):
+    failures: list[OSError] = []
+    for family, _, _, _, endpoint in candidates:
         try:
-            connection = _connect(family, endpoint, deadline.remaining() / (len(candidates) - tried))
+            connection = _connect(family, endpoint, deadline.remaining() / (len(candidates) - len(failures)))
         except OSError as error:
-            failure = error
+            failures.append(error)
         else:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as trio does
             return connection
-    raise failure
+    raise UnreachableError("; ".join(dict.fromkeys(_words(error, deadline) for error in failures))) from failures[-1]
+
+
+def _words(error: OSError, deadline: _Deadline) -> str:
+    if error.strerror is None and isinstance(error, TimeoutError):  # ours; the kernel's own has its words
+        return f"no connection within {deadline.seconds:g} seconds"
+    return error.strerror or str(error)
 
 
 def _connect(family: int, endpoint: tuple[object, ...] | str, timeout: float) -> socket.socket:

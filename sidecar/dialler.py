@@ -69,10 +69,14 @@ class NoAnswerError(DialError):
 
 
 class UnreachableError(DialError):
-    """No connection could be made."""
+    """No connection could be made.
+
+    The advice is re-resolve: a process that can't be reached for a moment is still there when its address has been
+    looked up again, and one that was replaced under another address is found in no other way.
+    """
 
     def __init__(self, detail: str) -> None:
-        super().__init__("unreachable", Advice.RETRY, detail)
+        super().__init__("unreachable", Advice.RE_RESOLVE, detail)
 
 
 @dataclass(frozen=True, slots=True)

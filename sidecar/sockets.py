@@ -1,13 +1,14 @@
 """What is asked of the kernel about one connection, beyond sending and receiving.
 
-Owns the socket options and states that trio has no words for. Called by ``upstream``, ``relay``, ``connection`` and
-``client``; decides nothing.
+Owns the socket options and states that trio has no words for, and the kernel's own words for a dial that failed.
+Called by ``upstream``, ``relay``, ``connection`` and ``client``; decides nothing.
 """
 
 from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import select
 import socket
 import struct
@@ -74,6 +75,20 @@ def is_connected_to_itself(stream: trio.SocketStream) -> bool:
     as its source, and TCP connects it to itself. Raises OSError where the connection is gone already.
     """
     return bool(stream.socket.getsockname() == stream.socket.getpeername())
+
+
+def failure_words(error: BaseException) -> str:
+    """Why a dial failed, in the words of the kernel or the resolver: each once, where several addresses were tried.
+
+    trio's own text says only that all attempts failed, and shows addresses as Python does. The causes know more.
+    """
+    if isinstance(error.__cause__, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(map(failure_words, error.__cause__.exceptions)))
+    if not isinstance(error, OSError):
+        return str(error)
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)  # a resolver's error carries a number of its own kind, and its words
 
 
 async def connect_unix(path: str) -> trio.SocketStream:

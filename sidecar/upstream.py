@@ -6,13 +6,11 @@ nothing of claims and verdicts; called by ``connection`` once a claim has passed
 
 from __future__ import annotations
 
-import os
-
 import trio
 
 from sidecar.config import HostPort, UnixPath
 from sidecar.errors import SidecarError
-from sidecar.sockets import abort, connect_unix, is_connected_to_itself
+from sidecar.sockets import abort, connect_unix, failure_words, is_connected_to_itself
 
 
 class UpstreamUnavailable(SidecarError):
@@ -32,18 +30,6 @@ async def connect(address: HostPort | UnixPath) -> trio.SocketStream:
         if not is_connected_to_itself(stream):
             return stream
     except OSError as error:
-        raise UpstreamUnavailable(f"{address}: {_words(error)}") from error
+        raise UpstreamUnavailable(f"{address}: {failure_words(error)}") from error
     abort(stream)  # by an RST: TIME_WAIT would keep the local process off its port
     raise UpstreamUnavailable(f"{address}: nothing listens there")
-
-
-def _words(error: OSError) -> str:
-    """The kernel's words, which trio keeps in the cause when it has tried several addresses."""
-    cause = error.__cause__
-    if error.errno is None and isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    if error.errno is None and isinstance(cause, OSError):
-        error = cause
-    number = error.errno
-    # A resolver's error carries a number of its own kind, and its words.
-    return os.strerror(number) if number is not None and number > 0 else error.strerror or str(error)

@@ -58,7 +58,17 @@ class Process:
         )
 
     def refusals(self) -> Sequence[Mapping[str, object]]:
-        return []
+        return [
+            {
+                "seconds_ago": 100.25 - number,
+                "reason": "identity_mismatch",
+                "listener": "compute",
+                "peer": f"10.0.0.{number}:41000",
+                "claim": {"identity": "prod-eu/replica-a/\x1b[2J"},
+                "detail": "ordinal: expected 3, this is 2",
+            }
+            for number in range(6)
+        ] + [{"seconds_ago": 0.2, "reason": "preface_missing", "listener": "compute"}]
 
     def drain(self) -> None:
         self.buttons.append("drain")

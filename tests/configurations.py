@@ -8,6 +8,7 @@ from pathlib import Path
 from sidecar.config import Config, ConfigurationError, Problem, load
 from sidecar.config.case import Case
 from sidecar.config.loading import examine
+from sidecar.config.rules import contradictions
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "config"
 IDENTITY = "{cluster: prod-eu, replica: replica-a, ordinal: 2}"
@@ -123,4 +124,4 @@ def keys(text: str | bytes, **environ: str) -> list[str]:
 def examined(text: str, **environ: str) -> tuple[Case, list[str]]:
     """*text* judged without asking what this version has, and the keys that something is wrong with."""
     case, found = examine(text, environ)
-    return case, [problem.key for problem in found]
+    return case, [problem.key for problem in found + contradictions(case)]

@@ -6,12 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import trio
 
+from sidecar.demo.front import Ports
 from sidecar.demo.lines import Lines
-from sidecar.demo.pod import Ports
 from sidecar.demo.record import Record
 from sidecar.demo.replica import HOST, reply
 from sidecar.demo.scrape import Counts
@@ -79,12 +78,8 @@ class FakePod:
 
     record: Record
     counted: Counts
-    connections: int = 0
+    reached: int = 0
     dialled: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def replica(self):
-        return SimpleNamespace(connections=self.connections)
 
     async def counts(self, expected):
         await trio.lowlevel.checkpoint()

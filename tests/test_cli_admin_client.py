@@ -98,6 +98,26 @@ def test_somebody_who_speaks_no_http_is_no_sidecar(tcp: tuple[socket.socket, str
         Admin.parse(address).ask("GET", "/readyz")
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "(no HTTP came back: SSH-2.0-OpenSSH_9.6)"),
+        (b"\x1b[2J\x16\xff\n", r"(no HTTP came back: \x1b[2J\x16\xff)"),
+        (b"x" * 5000 + b"\n", f"(no HTTP came back: {'x' * 117}...)"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 8\r\n\r\n<p>\n\x1b[2J", r"with 404: <p>\x0a\x1b[2J"),
+        (b"HTTP/1.1 500 Oh\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000, f"with 500: {'x' * 117}..."),
+    ],
+    ids=["ssh", "control characters", "long", "a page", "a long page"],
+)
+def test_what_a_stranger_says_is_escaped_and_shortened(
+    tcp: tuple[socket.socket, str], answer: bytes, told: str
+) -> None:
+    listening, address = tcp
+    with answering(listening, answer), pytest.raises(NoAdminError) as caught:
+        Admin.parse(address).do("POST", "/drain")
+    assert told in str(caught.value)
+
+
 @pytest.mark.parametrize("text", ["", "9901", "unix:", "host:port"])
 def test_what_is_no_address_is_malformed(text: str) -> None:
     with pytest.raises(MalformedValue):

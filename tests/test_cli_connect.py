@@ -1,5 +1,6 @@
 import argparse
 import os
+import pty
 import socket
 import subprocess
 import sys
@@ -175,6 +176,45 @@ def test_a_cut_is_not_taken_for_the_end_though_nobody_types():
         process.stdin.flush()  # and stays open
         assert process.wait(60) == 1
         assert b"the connection broke" in process.stderr.read()
+
+
+@pytest.fixture
+def terminal():
+    """A terminal: the side that somebody types at, and the side that the command has."""
+    typed, seen = pty.openpty()
+    with open(typed, "r+b", buffering=0) as keyboard, open(seen, "r+b", buffering=0) as line:
+        yield keyboard, line
+
+
+def test_at_a_terminal_an_admission_is_said_and_the_peers_end_is_the_end(terminal):
+    keyboard, line = terminal
+
+    def greet(connection):
+        assert connection.recv(100) == b"hello\n"
+        connection.sendall(b"goodbye\n")
+
+    with serving(FakeSidecar(ADMITTED, greet)) as address, start(address, stdin=line) as process:
+        assert process.stderr.readline() == b"admitted: type, Ctrl-D ends\n"
+        keyboard.write(b"hello\n")
+        assert process.wait(60) == 0  # and nobody has typed Ctrl-D
+        assert process.stdout.read() == b"goodbye\n"
+        assert process.stderr.read() == b""
+
+
+def test_at_a_terminal_the_end_of_what_is_typed_leaves_time_for_the_answer(terminal):
+    keyboard, line = terminal
+    sidecar = FakeSidecar(ADMITTED, lambda connection: connection.sendall(read_all(connection)[::-1]))
+    with serving(sidecar) as address, start(address, stdin=line) as process:
+        process.stderr.readline()
+        keyboard.write(b"live\n\x04")
+        assert process.wait(60) == 0
+        assert process.stdout.read() == b"\nevil"
+
+
+def test_a_probe_at_a_terminal_says_the_verdict_alone(terminal):
+    with serving(FakeSidecar(ADMITTED, read_all)) as address, start(address, "--probe", stdin=terminal[1]) as process:
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (0, b"admitted\n", b"")
 
 
 # Arguments

@@ -12,7 +12,7 @@ from sidecar.cli.pipe import pipe
 def fd_pipe():
     """A pipe as (file to read, file to write); unbuffered, so that what is written is there."""
     read, write = os.pipe()
-    with open(read, "rb", buffering=0) as reader, open(write, "wb", buffering=0) as writer:  # noqa: PTH123 - descriptors
+    with open(read, "rb", buffering=0) as reader, open(write, "wb", buffering=0) as writer:
         yield reader, writer
 
 
@@ -46,6 +46,26 @@ async def test_the_answer_to_a_finished_request_still_comes(stdin, stdout):
     stdin[1].close()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: pipe(ours, source=stdin[0].fileno(), sink=stdout[1].fileno()))
+        assert await theirs.receive_some() == b""
+        await theirs.send_all(b"late")
+        await theirs.send_eof()
+        assert await trio.to_thread.run_sync(stdout[0].read, 100) == b"late"
+
+
+async def test_who_leaves_with_the_peer_is_not_held_by_a_source_that_stays_open(stdin, stdout):
+    ours, theirs = trio.testing.memory_stream_pair()
+    await theirs.send_all(b"goodbye")
+    await theirs.send_eof()
+    with trio.fail_after(10):
+        await pipe(ours, source=stdin[0].fileno(), sink=stdout[1].fileno(), leave_with_peer=True)
+    assert await trio.to_thread.run_sync(stdout[0].read, 100) == b"goodbye"
+
+
+async def test_who_leaves_with_the_peer_still_gets_the_answer_to_a_finished_request(stdin, stdout):
+    ours, theirs = trio.testing.memory_stream_pair()
+    stdin[1].close()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: pipe(ours, source=stdin[0].fileno(), sink=stdout[1].fileno(), leave_with_peer=True))
         assert await theirs.receive_some() == b""
         await theirs.send_all(b"late")
         await theirs.send_eof()

@@ -170,12 +170,12 @@ def test_a_peer_that_sends_a_byte_now_and_then_gains_no_time():
 def test_an_address_where_nobody_listens_is_unreachable(tmp_path):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can take the port meanwhile
-        with pytest.raises(UnreachableError, match="refused") as caught:
+        with pytest.raises(UnreachableError, match=r"^unreachable: Connection refused$") as caught:
             open_connection(unused.getsockname(), CLAIM)
-    assert caught.value.advice is Advice.RETRY
-    with pytest.raises(UnreachableError):
+    assert caught.value.advice is Advice.RE_RESOLVE
+    with pytest.raises(UnreachableError, match=r"^unreachable: No such file or directory$"):
         open_connection(f"unix:{tmp_path}/nobody", CLAIM)
-    with pytest.raises(UnreachableError):
+    with pytest.raises(UnreachableError, match=r"^unreachable: no host can have such a name$"):
         open_connection("a..b:1", CLAIM)
 
 
@@ -194,6 +194,19 @@ def test_a_name_with_several_addresses_is_dialled_until_one_answers():
     """`localhost` is ::1 and 127.0.0.1 nearly everywhere; the server has the second only."""
     with serving(replying(ADMITTED)) as (_, port), open_connection(("localhost", port), CLAIM) as connection:
         assert connection.getpeername() == ("127.0.0.1", port)
+
+
+def test_a_name_with_several_addresses_of_which_none_answers_says_each_reason_once(monkeypatch):
+    def resolve(host, port, **_):
+        ends = [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET, ("127.0.0.2", port)), (socket.AF_UNIX, "/none")]
+        return [(family, socket.SOCK_STREAM, 0, "", end) for family, end in ends]
+
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with pytest.raises(UnreachableError) as caught:
+        open_connection(("replica-a-2", port), CLAIM)
+    assert caught.value.detail == "Connection refused; No such file or directory"
 
 
 def test_text_that_is_no_address_is_refused_before_anything_is_dialled():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import ip_network
 
 import pytest
@@ -53,6 +54,13 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         parse_listen(text)
 
 
+@pytest.mark.parametrize("text", ["http://127.0.0.1:2101", "tcp://db:1", "https://[::1]:7101/", "http://db"])
+@pytest.mark.parametrize("parse", [parse_listen, parse_upstream])
+def test_an_address_has_no_scheme(text: str, parse: Callable[[str], object]) -> None:
+    with pytest.raises(ValueError, match="must be host:port, without http://"):
+        parse(text)
+
+
 def test_a_socket_path_is_measured_in_bytes() -> None:
     assert UnixPath(f"/{'x' * 106}")
     with pytest.raises(ValueError, match="107 bytes"):
@@ -64,7 +72,7 @@ def test_an_upstream_may_be_handed_over() -> None:
     assert str(Handoff("/run/x.sock")) == "handoff:/run/x.sock"
 
 
-@pytest.mark.parametrize("text", [":2101", "127.0.0.1:0"])
+@pytest.mark.parametrize("text", [":2101", "127.0.0.1:0", "2101", "localhost"])
 def test_an_upstream_is_one_place(text: str) -> None:
     with pytest.raises(ValueError, match="where to"):
         parse_upstream(text)

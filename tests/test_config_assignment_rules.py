@@ -21,6 +21,37 @@ def test_one_part_is_enough(assignment: str) -> None:
     assert wrong(assignment) == []
 
 
+@pytest.mark.parametrize("environ", [{}, {"POD_UID": ""}])
+@pytest.mark.parametrize("instance", ["${POD_UID:-none}", "${POD_UID:-a}${POD_UID:-b}", "pod-${POD_UID:-x}"])
+def test_an_instance_that_is_not_this_pods_own_is_refused(instance: str, environ: dict[str, str]) -> None:
+    [line] = said(written(assignment=f"{{instance: '{instance}'}}"), **environ)
+    assert line.startswith("assignment.instance: takes the default of ${POD_UID}: that is no pod's own")
+
+
+def test_a_default_that_is_not_taken_does_no_harm() -> None:
+    assert said(written(assignment="{instance: '${POD_UID:-none}'}"), POD_UID="u") == []
+
+
+def test_a_default_that_is_empty_is_said_once() -> None:
+    [line] = said(written(assignment="{instance: '${POD_UID:-}'}"))
+    assert "is empty" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        written(assignment="{instance: u, generation: '${GENERATION:-1}'}"),
+        written(identity="{cluster: '${CLUSTER:-c}', pod_name: '${POD_NAME:-replica-a-0}'}"),
+    ],
+)
+def test_other_values_may_have_defaults(text: str) -> None:
+    assert said(text) == []
+
+
+def test_where_the_instances_file_is_may_be_a_default() -> None:
+    assert wrong("{instance: {file: '${UID_FILE:-/etc/podinfo/uid}'}}") == []
+
+
 def test_a_registry_gives_the_generation() -> None:
     assert wrong(f"{{{REGISTRY}, instance: u, generation: 7}}") == ["assignment.generation"]
 

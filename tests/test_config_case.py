@@ -29,3 +29,10 @@ def test_a_change_is_anything_but_the_default() -> None:
     assert not case.changes("enforcement")
     assert case.changes("floor_series")
     assert case.changes("listeners", 0, "mode")
+
+
+def test_the_variables_whose_defaults_were_taken_are_named() -> None:
+    case, _ = examined(written(more="timeouts: {preface: '${A:-5}${B:-s}', connect: '${C:-2s}', idle: 5m}"), C="3s")
+    assert case.defaulted("timeouts", "preface") == "${A} and ${B}"
+    assert case.defaulted("timeouts", "connect") == case.defaulted("timeouts", "idle") == ""
+    assert case.defaulted("drain", "timeout") == ""

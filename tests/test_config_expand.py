@@ -86,6 +86,14 @@ def test_a_filled_in_value_names_its_variables_each_once() -> None:
     assert value("plain").variables == ()
 
 
+@pytest.mark.parametrize(
+    ("written", "defaulted"),
+    [("${X:-a}", ()), ("${UNSET:-a}", ("UNSET",)), ("${EMPTY:-a}${X:-a}${EMPTY:-b}", ("EMPTY",)), ("${X}", ())],
+)
+def test_a_value_says_whose_default_it_took(written: str, defaulted: tuple[str, ...]) -> None:
+    assert value(written, X="x", EMPTY="").defaulted == defaulted
+
+
 def test_a_missing_variable_is_named() -> None:
     message = refused("${MISSING}")
     assert "needs the variable MISSING, which isn't set" in message

@@ -97,10 +97,23 @@ def test_an_optional_path_is_not_empty_because_it_is_no_text(value: object) -> N
     assert refused(fields.OptionalPath, value)
 
 
-@pytest.mark.parametrize("kind", TEXTS)
-@pytest.mark.parametrize("value", [1, True])
+@pytest.mark.parametrize(("kind", "value"), [*((kind, True) for kind in TEXTS), *((kind, 65536) for kind in TEXTS)])
 def test_where_text_is_meant_numbers_and_booleans_must_be_quoted(kind: Any, value: object) -> None:
     assert refused(kind, value) == "must be text"
+
+
+@pytest.mark.parametrize(
+    ("kind", "port", "meant"),
+    [
+        (fields.ListenAddress, 7101, ":7101"),
+        (fields.UpstreamAddress, 2101, "127.0.0.1:2101"),
+        (fields.TcpAddress, 1, ":1"),
+        (fields.AdminAddress, 65535, "127.0.0.1:65535"),
+    ],
+)
+def test_a_port_alone_is_shown_as_the_address_that_is_meant_and_that_is_right(kind: Any, port: int, meant: str) -> None:
+    assert refused(kind, port).endswith(f'is a port without an address: write "{meant}"')
+    assert str(read(kind, meant)) == meant
 
 
 @pytest.mark.parametrize("kind", [*NUMBERS, *QUANTITIES])
@@ -122,6 +135,12 @@ def test_an_ordinal_has_a_largest_value() -> None:
 @pytest.mark.parametrize("value", [0, 2**31])
 def test_a_count_is_at_least_one_and_has_an_end(value: int) -> None:
     assert "between 1 and" in refused(fields.Count, value)
+
+
+@pytest.mark.parametrize("kind", [fields.Ordinal, fields.GenerationValue])
+def test_a_number_that_yaml_would_change_is_said_to_have_underscores_and_the_like(kind: Any) -> None:
+    assert "without sign, blanks, underscores or leading zeros" in refused(kind, ODD)
+    assert "without sign, blanks, underscores or leading zeros" in refused(kind, "1_0")
 
 
 @pytest.mark.parametrize("value", [0, 2**64])

@@ -45,12 +45,22 @@ timeouts: {}
         (6, "listeners[1].name"),
         (6, "listeners[1].listen"),
         (6, "listeners[1].tls"),
-        (6, "listeners[1].tls.allow"),
-        (6, "listeners[1].tls.certificate"),
-        (6, "listeners[1].tls.key"),
         (6, "listeners[1].tls.client_cas"),
         (7, "enforcement"),
         (8, "timeouts"),
+    ]
+
+
+@pytest.mark.parametrize("block", ["{}", "{crl: /crl}", "{certificate: /c, key: /k, client_ca: /a}"])
+def test_nothing_has_to_be_added_to_a_block_that_must_be_left_out(block: str) -> None:
+    assert keys(written(listener=f"{LISTENER}, tls: {block}")) == ["listeners[0].tls"]
+    assert keys(written(listener=LISTENER, more=f"tls: {block}")) == ["tls"]
+
+
+def test_what_is_misspelt_in_a_block_that_must_be_left_out_is_said_all_the_same() -> None:
+    assert keys(written(listener=f"{LISTENER}, tls: {{client_cas: x}}")) == [
+        "listeners[0].tls",
+        "listeners[0].tls.client_cas",
     ]
 
 
@@ -70,6 +80,21 @@ def test_text_that_is_no_yaml_is_reported_by_itself() -> None:
 def test_a_key_that_stands_twice_is_an_error_with_both_lines(text: str) -> None:
     lines = [number for number, line in enumerate(text.splitlines(), 1) if "ordinal" in line]
     assert any(f"stands twice, in line {lines[0]} and in line {lines[1]}" in line for line in said(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "no_default"),
+    [
+        (written(assignment="{instance: '${X}'}"), True),
+        (written(identity="{cluster: '${X}', replica: b, ordinal: 2}"), True),
+        (written(more="log: {level: '${X}'}"), False),
+        (written(listener="name: a, listen: '${X}', upstream: 'b:1', tls: none"), False),
+    ],
+)
+def test_nobody_is_talked_into_a_default_for_what_each_pod_has_for_itself(text: str, no_default: bool) -> None:
+    [line] = said(text)
+    assert ("set it (in Kubernetes through the downward API)" in line) == no_default
+    assert ("${X:-default}" in line) != no_default
 
 
 def test_a_missing_variable_is_said_once() -> None:

@@ -107,6 +107,16 @@ def test_a_key_that_is_like_no_other_gets_the_list() -> None:
             "quote this value: without quotes YAML reads it as a number, and text is meant",
         ),
         (
+            written(listener="name: a, listen: 7101, upstream: 'b:1'"),
+            "listeners[0].listen",
+            'is a port without an address: write ":7101"',
+        ),
+        (
+            f"identity: {IDENTITY}\nassignment: {{}}\nlisteners: {{name: a, listen: ':1', upstream: 'b:1'}}\n",
+            "listeners",
+            "must be a list: begin each listener with a dash, as in - name: compute",
+        ),
+        (
             written(listener="name: a, listen: [a], upstream: 'b:1'"),
             "listeners[0].listen",
             "must be text; quote a value that starts with [ or {",

@@ -42,15 +42,28 @@ async def test_a_refusal_is_an_outcome_and_leaves_no_stream(nursery):
     controller = Controller("c-1", [record(2)], await sidecar.serve(nursery))
     error = await controller.dial(2)
     assert (error.reason, error.advice, error.detail) == ("generation_stale", Advice.REFRESH, "expected 1, this is 2")
-    assert controller.commands == {}
+    assert not controller.commands
     nursery.cancel_scope.cancel()
 
 
 async def test_commands_are_counted_as_they_are_answered(nursery):
     controller = await dialled(nursery, FakeSidecar(replies=[reply(2, 1, 1), reply(2, 1, 2)]))
     assert [await controller.command(2), await controller.command(2)] == [reply(2, 1, 1), reply(2, 1, 2)]
-    assert controller.commands == {2: 2}
+    assert controller.commands == {record().instance: 2}
     controller.hang_up()
+    nursery.cancel_scope.cancel()
+
+
+async def test_the_commands_of_a_life_go_on_where_it_is_dialled_again_and_another_life_begins_anew(nursery):
+    sidecar = FakeSidecar()
+    controller = Controller("c-1", [], await sidecar.serve(nursery))
+    other = record(2, generation=2, instance=UIDS[1])
+    for life, expected in ((record(2), reply(2, 1, 1)), (record(2), reply(2, 1, 2)), (other, reply(2, 2, 1))):
+        sidecar.replies = [expected]
+        controller.learn(life)
+        assert await controller.dial(2) is None
+        assert await controller.command(2) == expected
+        controller.hang_up()
     nursery.cancel_scope.cancel()
 
 

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 import trio
@@ -10,27 +11,45 @@ from sidecar.identity import Generation
 
 
 class PodWithoutProcess:
-    """Says when it starts and ends."""
+    """Keeps what happens to it, and sees to it that an address is free before somebody comes there."""
 
-    def __init__(self, record, ports, directory, name):
+    taken: ClassVar = set()
+
+    def __init__(self, record, files):
         self.record = record
-        self.name = name
-        self.ended = trio.Event()
+        self.names = []
+        self.ended = False
+        self._come(files)
 
-    async def run(self, *, task_status):
-        task_status.started()
-        await self.ended.wait()
+    @classmethod
+    async def launch(cls, record, ports, files, nursery):
+        await trio.lowlevel.checkpoint()
+        return cls(record, files)
+
+    async def leave(self):
+        await trio.lowlevel.checkpoint()
+        self.taken.remove(self.record.host)
+
+    async def arrive(self, host, files):
+        await trio.lowlevel.checkpoint()
+        self.record = replace(self.record, host=host)
+        self._come(files)
 
     async def end(self):
-        self.ended.set()
-        await trio.lowlevel.checkpoint()
+        await self.leave()
+        self.ended = True
+
+    def _come(self, files):
+        assert self.record.host not in self.taken
+        self.taken.add(self.record.host)
+        self.names.append(files.name)
 
 
 @pytest.fixture
 async def fleet(monkeypatch, nursery, tmp_path):
     monkeypatch.setattr(module, "Pod", PodWithoutProcess)
-    yield await Fleet.launch(tmp_path, nursery)
-    nursery.cancel_scope.cancel()
+    monkeypatch.setattr(PodWithoutProcess, "taken", set())
+    return await Fleet.launch(tmp_path, nursery)
 
 
 async def test_each_slot_has_its_address_and_a_first_life_of_its_own(fleet):
@@ -41,7 +60,7 @@ async def test_each_slot_has_its_address_and_a_first_life_of_its_own(fleet):
     assert len({record.instance for record in records}) == 3
 
 
-async def test_a_swap_moves_pods_and_leaves_their_lives(fleet):
+async def test_a_swap_moves_pods_and_ends_none(fleet):
     first, second, third = (pod.record for pod in fleet)
     before = list(fleet)
     await fleet.swap_addresses(0, 1)
@@ -49,8 +68,8 @@ async def test_a_swap_moves_pods_and_leaves_their_lives(fleet):
     assert fleet.look_up(1) == replace(second, host=first.host)
     assert fleet.look_up(2) == third
     assert fleet.at(first.host) is fleet[1]
-    assert [pod.ended.is_set() for pod in before] == [True, True, False]
-    assert fleet[2] is before[2]
+    assert list(fleet) == before
+    assert not any(pod.ended for pod in fleet)
 
 
 async def test_a_relaunch_is_a_new_life_at_the_same_address(fleet):
@@ -59,14 +78,15 @@ async def test_a_relaunch_is_a_new_life_at_the_same_address(fleet):
     now = fleet.look_up(2)
     assert now == replace(before, generation=Generation(2), instance=now.instance)
     assert now.instance != before.instance
-    assert old.ended.is_set()
+    assert old.ended
+    assert fleet[2] is not old
 
 
 async def test_every_start_has_a_name_of_its_own(fleet):
-    names = {pod.name for pod in fleet}
+    await fleet.swap_addresses(0, 1)
     await fleet.relaunch(2)
-    assert names == {f"replica-{n}-start-1" for n in range(3)}
-    assert fleet[2].name == "replica-2-start-2"
+    assert fleet[0].names == ["replica-0-start-1", "replica-0-start-2"]
+    assert fleet[2].names == ["replica-2-start-2"]
 
 
 def test_instances_differ():

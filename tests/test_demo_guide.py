@@ -8,7 +8,7 @@ from demo_fakes import FakeFleet, FakePod, record
 
 from sidecar.cli import connect
 from sidecar.demo import guide
-from sidecar.demo.pod import Ports
+from sidecar.demo.front import Ports
 from sidecar.demo.scrape import Counts
 from sidecar.demo.screen import WIDTH, Screen
 from sidecar.identity import Identity

@@ -1,3 +1,4 @@
+import pytest
 import trio
 import trio.testing
 
@@ -25,6 +26,18 @@ async def test_commands_are_numbered_over_all_connections(nursery):
     for lines in (one, other):
         lines.close()
     nursery.cancel_scope.cancel()
+
+
+async def test_its_end_is_the_end_of_every_connection(nursery):
+    replica = Replica(0, 1)
+    port = await nursery.start(replica.serve)
+    lines = await dial(port)
+    await say(lines, "a")
+    replica.end()
+    assert await lines.receive() is None
+    lines.close()
+    with pytest.raises(OSError, match="all attempts"):
+        await dial(port)
 
 
 async def test_a_connection_counts_though_it_never_says_anything(nursery):

@@ -15,8 +15,8 @@ from processes import eventually
 SABOTAGED = """
 import sys
 from sidecar.cli.main import main
-from sidecar.demo import pod
-pod._CONFIGURATION = pod._CONFIGURATION.replace("{record.generation}", "7")
+from sidecar.demo import front
+front._CONFIGURATION = front._CONFIGURATION.replace("{record.generation}", "7")
 sys.exit(main(["demo"]))
 """
 NO_ROOM_FOR_SIDECARS = """

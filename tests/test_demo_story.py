@@ -31,16 +31,25 @@ class WithoutSwap(Fleet):
     """Pods come back where they were."""
 
     async def swap_addresses(self, one, other):
-        await self.end(one, other)
-        await self._start(self.look_up(one), self.look_up(other))
+        for ordinal in (one, other):
+            await self[ordinal].leave()
+            await self[ordinal].arrive(self.look_up(ordinal).host, self._files(ordinal))
 
 
 class RoundTheSidecar(Fleet):
-    """Somebody reaches the new replica without passing its sidecar."""
+    """Somebody reaches the replica without passing its new sidecar."""
 
     async def swap_addresses(self, one, other):
         await super().swap_addresses(one, other)
         self[one].replica.connections += 1
+
+
+class Forgetful(Fleet):
+    """Pods that come back have lost their memory."""
+
+    async def swap_addresses(self, one, other):
+        await super().swap_addresses(one, other)
+        self[one].replica.commands = 0
 
 
 async def test_pods_that_keep_their_addresses_are_found_out(tmp_path):
@@ -53,5 +62,12 @@ async def test_pods_that_keep_their_addresses_are_found_out(tmp_path):
 
 async def test_a_replica_that_is_reached_round_its_sidecar_is_found_out(tmp_path):
     shown = await tell(tmp_path, RoundTheSidecar)
-    assert shown.splitlines()[-1] == "DIFFERS connections that replica 0 has seen: expected 0, but 1"
+    assert shown.splitlines()[-1] == "DIFFERS new connections that replica 0 has seen: expected 0, but 1"
     assert shown.count("identity_mismatch") == 2
+
+
+async def test_a_replica_that_has_lost_its_memory_in_the_same_life_is_found_out(tmp_path):
+    shown = await tell(tmp_path, Forgetful)
+    last = shown.splitlines()[-1]
+    assert last.startswith("DIFFERS the stream to 127.0.0.3 as demo/replica-a/0, generation 1")
+    assert last.endswith("expected shard 0, generation 1, command 2, but it said 'shard 0, generation 1, command 1'")

@@ -7,7 +7,7 @@ import trio
 from demo_fakes import UIDS, FakeController, FakeFleet, FakePod, record
 
 from sidecar.demo.difference import DiffersError
-from sidecar.demo.pod import Ports
+from sidecar.demo.front import Ports
 from sidecar.demo.scrape import Counts
 from sidecar.demo.screen import Screen
 from sidecar.demo.witness import Witness, same
@@ -91,14 +91,14 @@ async def test_what_was_dialled_belongs_to_the_pod_that_is_at_the_address():
 
 
 async def test_a_replica_that_was_reached_is_a_difference():
-    witness, _ = watching(pod(0), pod(1, connections=1))
+    witness, _ = watching(pod(0), pod(1, reached=1))
     witness.untouched(0)
-    with pytest.raises(DiffersError, match="connections that replica 1 has seen: expected 0, but 1"):
+    with pytest.raises(DiffersError, match="new connections that replica 1 has seen: expected 0, but 1"):
         witness.untouched(0, 1)
 
 
 async def test_pods_of_one_slot_add_up():
-    first = pod(settled={"admitted": 1}, connections=1, dialled=Counter(admitted=1))
+    first = pod(settled={"admitted": 1}, reached=1, dialled=Counter(admitted=1))
     witness, _ = watching(first)
     await witness.reconcile(0)
     first.counted, first.dialled = Counts(3, Counter(admitted=1, draining=2)), Counter(admitted=1, draining=2)
@@ -109,10 +109,10 @@ async def test_pods_of_one_slot_add_up():
 @pytest.mark.parametrize(
     "there",
     [
-        pod(settled={"admitted": 2}, connections=1, dialled=Counter(admitted=1)),  # an admission more
-        pod(settled={"admitted": 1}, connections=1, dialled=Counter(admitted=1, draining=1)),  # a refusal uncounted
-        pod(settled={"admitted": 1}, connections=2, dialled=Counter(admitted=1)),  # one went round the sidecar
-        pod(settled={"draining": 1}, connections=1, dialled=Counter(draining=1)),  # refused, and passed on
+        pod(settled={"admitted": 2}, reached=1, dialled=Counter(admitted=1)),  # an admission more
+        pod(settled={"admitted": 1}, reached=1, dialled=Counter(admitted=1, draining=1)),  # a refusal uncounted
+        pod(settled={"admitted": 1}, reached=2, dialled=Counter(admitted=1)),  # one went round the sidecar
+        pod(settled={"draining": 1}, reached=1, dialled=Counter(draining=1)),  # refused, and passed on
         FakePod(record(host="127.0.0.2"), Counts(2, Counter(admitted=1)), 1, Counter(admitted=1)),  # one unsettled
     ],
 )

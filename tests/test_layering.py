@@ -22,8 +22,8 @@ LAYERS = {
     "words": {"errors", "identity", "reasons"},
     "pure": {"admission", "config", "dialler", "handshake", "preface"},
     "seams": {
-        *("accept", "authority", "bind", "descriptors", "exposition", "http_server", "line_sink", "log", "metrics", "relay", "sockets"),
-        "upstream",
+        *("accept", "authority", "bind", "descriptors", "exposition", "http_server", "line_sink", "log", "metrics"),
+        *("floor", "relay", "sockets", "upstream"),
     },
     "flow": {"connection", "journal", "lifecycle", "listener", "roster"},
     "edges": {"__main__", "admin", "app", "cli", "client", "client_blocking", "control", "demo", "telemetry"},

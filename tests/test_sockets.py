@@ -1,12 +1,13 @@
 """Socket options and states, on real sockets."""
 
+import errno
 import socket
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from sidecar.sockets import abort, connect_unix, is_connected_to_itself, is_reset, tune
+from sidecar.sockets import abort, connect_unix, failure_words, is_connected_to_itself, is_reset, tune
 from tests.wires import closed, tcp_pair
 
 
@@ -118,3 +119,42 @@ async def test_a_unix_socket_whose_queue_is_full_is_waited_for(tmp_path):
 async def test_a_unix_socket_that_nobody_listens_on_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         await connect_unix(str(tmp_path / "gone"))
+
+
+class TwoAddresses(trio.abc.HostnameResolver):
+    """Every name has two."""
+
+    async def getaddrinfo(self, host, port, *_args, **_kwargs):
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (each, port))
+            for each in ("127.0.0.1", "127.0.0.2")
+        ]
+
+    async def getnameinfo(self, *_args):
+        raise AssertionError
+
+
+async def test_a_dial_of_several_addresses_that_fail_alike_says_it_once():
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    trio.socket.set_custom_hostname_resolver(TwoAddresses())
+    with pytest.raises(OSError, match="all attempts") as caught:
+        await trio.open_tcp_stream("replica-a-2", port)
+    assert failure_words(caught.value) == "Connection refused"
+
+
+def test_each_reason_of_a_dial_that_failed_in_several_ways_is_said():
+    error = OSError("all attempts to connect failed")
+    error.__cause__ = ExceptionGroup(
+        "",
+        [
+            OSError(errno.EADDRNOTAVAIL, "Error connecting to ('::1', 7101, 0, 0): ..."),
+            ConnectionRefusedError(errno.ECONNREFUSED, "Error connecting to ('127.0.0.1', 7101): ..."),
+        ],
+    )
+    assert failure_words(error) == "Cannot assign requested address; Connection refused"
+
+
+def test_an_error_that_has_no_number_of_the_kernels_keeps_its_own_words():
+    assert failure_words(socket.gaierror(socket.EAI_NONAME, "Name or service not known")) == "Name or service not known"
+    assert failure_words(OSError("closed meanwhile")) == "closed meanwhile"

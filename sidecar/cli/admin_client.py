@@ -14,8 +14,11 @@ from typing import Final
 
 from sidecar.dialler import TcpTarget, UnixTarget, parse_target
 from sidecar.errors import SidecarError
+from sidecar.preface.printable import printable
 
 SECONDS: Final = 5.0  # for each step of an exchange that never leaves the host
+
+_SHOWN: Final = 120  # characters of what somebody said who is no sidecar
 
 
 class NoAdminError(SidecarError):
@@ -69,7 +72,9 @@ class Admin:
         """
         reply = self.ask(method, path)
         if reply.status != HTTPStatus.OK:
-            raise NoAdminError(f"{self.spelling} answered {method} {path} with {reply.status}: {reply.text}")
+            raise NoAdminError(
+                f"{self.spelling} answered {method} {path} with {reply.status}: {_shown(reply.text.encode())}"
+            )
         return reply.text
 
     def _connection(self) -> http.client.HTTPConnection:
@@ -94,4 +99,11 @@ class _UnixConnection(http.client.HTTPConnection):
 def _words(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"nothing within {SECONDS:g} seconds"
+    if isinstance(error, http.client.BadStatusLine) and not isinstance(error, OSError):
+        return f"no HTTP came back: {_shown(str(error).encode('latin-1'))}"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def _shown(said: bytes) -> str:
+    """What a stranger said, so that it fits a line and can't move a terminal's cursor."""
+    return printable(said.strip(), _SHOWN)

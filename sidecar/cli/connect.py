@@ -30,7 +30,7 @@ EXIT_CODE: Final = {
     Advice.STOP: 14,
 }
 _WHAT_TO_DO: Final = {
-    Advice.RETRY: "try the same address and claim again after a pause",
+    Advice.RETRY: "try the same address and claim again after a pause; after a few tries look up the address again",
     Advice.REFRESH: "the claim is out of date: read it again from the registry",
     Advice.RE_RESOLVE: "look up the slot's address again",
     Advice.FIX: "trying again won't help: a person must change something",
@@ -43,9 +43,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "connect",
         help="dial a process with a claim",
-        description="Dial ADDRESS, state what is expected there, and pipe stdin and stdout once that is admitted.",
-        epilog="exit codes: 0 admitted; refused with the advice 10 retry, 11 refresh, 12 re-resolve, 13 fix, 14 stop; "
-        "1 no answer, or a connection that broke; 2 wrong arguments",
+        description="Dial ADDRESS, state what is expected there, and pipe stdin and stdout once that is admitted. On a "
+        "terminal it ends with the peer; a pipe is copied to its end.",
+        epilog="exit codes: 0 admitted; the advice of a verdict: 10 retry, 11 refresh, 12 re-resolve (also where a "
+        "process that wasn't meant says admitted), 13 fix, 14 stop; 1 no answer: no connection, no sidecar, or a "
+        "connection that broke; 2 wrong arguments; 130 interrupted",
     )
     parser.add_argument(
         "address", type=_parsed(_address), metavar="ADDRESS", help="host:port, [::1]:port or unix:/path"
@@ -57,7 +59,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--instance", type=_parsed(Instance.parse), help="which pod runs it: its UID")
     parser.add_argument("--epoch", type=_parsed(Epoch.parse), metavar="N", help="this controller's fencing token")
     parser.add_argument("--controller", type=_parsed(ControllerName.parse), metavar="NAME", help="who dials")
-    parser.add_argument("--probe", action="store_true", help="print the verdict and close")
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="print the verdict and close; if admitted, the local process sees a connection: in a single-client "
+        "protocol that evicts the live one",
+    )
     parser.add_argument(
         "--answer-within",
         type=_parsed(_seconds),
@@ -96,8 +103,11 @@ async def _connect(args: argparse.Namespace) -> int:
         if args.probe:
             sys.stdout.write("admitted\n")
             return 0
+        somebody_types = sys.stdin.isatty()
+        if somebody_types:
+            sys.stderr.write("admitted: type, Ctrl-D ends\n")
         try:
-            await pipe(stream, source=sys.stdin.fileno(), sink=sys.stdout.fileno())
+            await pipe(stream, source=sys.stdin.fileno(), sink=sys.stdout.fileno(), leave_with_peer=somebody_types)
         except* (trio.BrokenResourceError, OSError) as group:
             broken = group
     if broken is None:

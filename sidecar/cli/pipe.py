@@ -16,8 +16,15 @@ import trio
 _CHUNK: Final = 65536  # bytes
 
 
-async def pipe(stream: trio.abc.HalfCloseableStream, *, source: int, sink: int) -> None:
+async def pipe(stream: trio.abc.HalfCloseableStream, *, source: int, sink: int, leave_with_peer: bool = False) -> None:
     """Copy *source* to *stream*, whose sending side ends with it, and *stream* to *sink*, until both have ended.
+
+    Args:
+        stream: The connection.
+        source: The descriptor that is read.
+        sink: The descriptor that is written.
+        leave_with_peer: Whether to return as soon as *stream* has ended, whatever *source* may still hold: a person
+            who types is told at once that nobody listens any more.
 
     Raises:
         ExceptionGroup: Of OSError and trio.BrokenResourceError: a side broke, and what was under way is lost.
@@ -26,10 +33,12 @@ async def pipe(stream: trio.abc.HalfCloseableStream, *, source: int, sink: int) 
         nursery.start_soon(_send, stream, source)
         async for data in stream:
             await trio.to_thread.run_sync(_write, sink, data)
+        if leave_with_peer:
+            nursery.cancel_scope.cancel()
 
 
 async def _send(stream: trio.abc.HalfCloseableStream, source: int) -> None:
-    # Abandoned when the connection breaks: a terminal at which nobody types must not hold the program.
+    # Abandoned when the connection breaks or ends: a terminal at which nobody types must not hold the program.
     while data := await trio.to_thread.run_sync(os.read, source, _CHUNK, abandon_on_cancel=True):
         await stream.send_all(data)
     await stream.send_eof()

@@ -21,6 +21,7 @@ _PORT = re.compile(r"0|[1-9][0-9]{0,4}")
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _PREFIX_LENGTH = re.compile(r"0|[1-9][0-9]{0,2}")
 _NO_NETWORK: Final = "must be a network such as 10.0.0.0/8 or fd00::/8, or one address"
+_NO_PLACE: Final = 'must say where to: a host and a port other than 0, such as "127.0.0.1:2101"'
 _NUMERIC = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 
 
@@ -73,6 +74,8 @@ class HostPort:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The address that *text* spells. Raises ValueError."""
+        if "://" in text:
+            raise ValueError("must be host:port, without http:// or another scheme")
         host, colon, port = text.rpartition(":")
         if not colon:
             raise ValueError('must be an address such as "127.0.0.1:7101", "[::1]:7101" or ":7101"')
@@ -134,9 +137,11 @@ def parse_upstream(text: str) -> HostPort | UnixPath | Handoff:
     """Where to go on to: one place, so host and port must both be there. Raises ValueError."""
     if text.startswith("handoff:"):
         return Handoff(text.removeprefix("handoff:"))
+    if ":" not in text:  # else its message would show ":port" among the ways to write it
+        raise ValueError(_NO_PLACE)
     address = parse_listen(text)
     if isinstance(address, HostPort) and (address.host is None or address.port == 0):
-        raise ValueError('must say where to: a host and a port other than 0, such as "127.0.0.1:2101"')
+        raise ValueError(_NO_PLACE)
     return address
 
 

@@ -60,7 +60,7 @@ class AssignmentSection(Section):
     """Where the authoritative assignment is read. At least one of instance and generation, or registry."""
 
     instance: InstanceSetting | None = None
-    """The pod's UID: a value, or {file: /path}. With a registry: this pod's own instance, required."""
+    """The pod's UID: a value, no variable's default, or {file: /path}. With a registry: this pod's own, required."""
     generation: GenerationSetting | None = None
     """Which launch of the slot this is: a value, or {file: /path}. Not with a registry."""
     registry: fields.RegistryUrl | None = Field(default=None, repr=False)

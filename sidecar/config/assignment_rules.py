@@ -10,12 +10,24 @@ from sidecar.config.assignment_model import LeaseSection
 from sidecar.config.case import Case, Finding, Rule
 from sidecar.config.effective import given_parts, max_staleness
 from sidecar.config.problems import KeyPath
+from sidecar.identity import Instance
 
 
 def _something_tells_one_life_from_another(case: Case) -> Iterator[Finding]:
     if not given_parts(case.file.assignment):
         message = "needs instance, generation or both (or a registry): instance: ${POD_UID} is the simplest safe form"
         yield ("assignment",), message
+
+
+def _the_instance_is_this_pods_own(case: Case) -> Iterator[Finding]:
+    path = ("assignment", "instance")
+    if isinstance(case.file.assignment.instance, Instance) and (variables := case.defaulted(*path)):
+        message = (
+            f"takes the default of {variables}: that is no pod's own, and with the same instance in every pod no life "
+            "of the slot is told from another: set the variable (in Kubernetes through the downward API), and leave "
+            "the default out"
+        )
+        yield path, message
 
 
 def _a_registry_gives_the_generation(case: Case) -> Iterator[Finding]:
@@ -75,6 +87,7 @@ def check_require(case: Case, path: KeyPath, require: tuple[Requirement, ...]) -
 
 RULES: Final[tuple[Rule, ...]] = (
     _something_tells_one_life_from_another,
+    _the_instance_is_this_pods_own,
     _a_registry_gives_the_generation,
     _a_registry_is_asked_for_an_instance,
     _a_lease_needs_a_registry,

@@ -38,6 +38,11 @@ class Case:
             return f"{self._default(path)}, the default"
         return " and ".join(f"the value of ${{{name}}}" for name in node.variables) or node.text
 
+    def defaulted(self, *path: str | int) -> str:
+        """The variables of the setting at *path* whose defaults were taken, in words; empty: none."""
+        node = find(self.root, path)
+        return " and ".join(f"${{{name}}}" for name in node.defaulted) if isinstance(node, Scalar) else ""
+
     def _default(self, path: KeyPath) -> object:
         section: object = self.file
         for step in path[:-1]:

@@ -30,12 +30,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A single value. ``variables`` names those that its text came from, in order."""
+    """A single value.
+
+    Attributes:
+        variables: Those that its text came from, in order.
+        defaulted: Those among them whose default was taken, since they had no value.
+    """
 
     place: Place
     text: str
     kind: Kind
     variables: tuple[str, ...] = ()
+    defaulted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

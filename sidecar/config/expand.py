@@ -2,13 +2,13 @@
 
 Works on the parsed tree, so that no value can break the file, and once, so that a value that holds ``${X}`` stays as it
 is. A bare ``$NAME`` is text. What came from a variable is marked with the variable's name, so that no message ever has
-to show it. The environment is passed in; knows no key.
+to show it, and with whether that was the variable's default. The environment is passed in; knows no key.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from sidecar.config.document import Entry, Kind, Listing, Node, Scalar, Table
@@ -20,8 +20,11 @@ _REFERENCE = re.compile(
 )
 
 
-def expand(root: Table, environ: Mapping[str, str]) -> tuple[Table, list[Problem]]:
+def expand(root: Table, environ: Mapping[str, str], *, own: Collection[str] = ()) -> tuple[Table, list[Problem]]:
     """*root* with its variables filled in, and what couldn't be.
+
+    The top-level keys *own* hold what is each process's own: there nobody is talked into a default, which would be the
+    same for all of them.
 
     A scalar with a problem becomes one that no field accepts. A variable that is set but empty gives an empty text (the
     field's own check refuses that where it must), or the default, as in a shell.
@@ -36,7 +39,7 @@ def expand(root: Table, environ: Mapping[str, str]) -> tuple[Table, list[Problem
                 return replace(node, items=tuple(walk(item, (*path, i)) for i, item in enumerate(node.items)))
             case Scalar():
                 try:
-                    return _fill(node, environ)
+                    return _fill(node, environ, no_default=path[0] in own)
                 except _UnusableError as error:
                     problems.append(Problem(node.place, spell(path), str(error)))
                     return replace(node, kind=Kind.OTHER)  # so that nothing takes the reference itself for a value
@@ -52,8 +55,9 @@ class _UnusableError(Exception):
     """A reference that can't be filled in."""
 
 
-def _fill(scalar: Scalar, environ: Mapping[str, str]) -> Scalar:
+def _fill(scalar: Scalar, environ: Mapping[str, str], *, no_default: bool) -> Scalar:
     variables: list[str] = []
+    defaulted: list[str] = []
 
     def value_of(match: re.Match[str]) -> str:
         if match["escaped"]:
@@ -63,12 +67,22 @@ def _fill(scalar: Scalar, environ: Mapping[str, str]) -> Scalar:
         name, default = match["name"], match["default"]
         variables.append(name)
         if default is not None:
-            return environ.get(name) or default
+            value = environ.get(name)
+            if not value:
+                defaulted.append(name)
+            return value or default
         if name not in environ:
-            raise _UnusableError(f"needs the variable {name}, which isn't set: set it, or write ${{{name}:-default}}")
+            remedy = " (in Kubernetes through the downward API)" if no_default else f", or write ${{{name}:-default}}"
+            raise _UnusableError(f"needs the variable {name}, which isn't set: set it{remedy}")
         return environ[name]
 
     text = _REFERENCE.sub(value_of, scalar.text)
     if text == scalar.text and not variables:
         return scalar
-    return replace(scalar, text=text, kind=Kind.TEXT, variables=tuple(dict.fromkeys(variables)))
+    return replace(
+        scalar,
+        text=text,
+        kind=Kind.TEXT,
+        variables=tuple(dict.fromkeys(variables)),
+        defaulted=tuple(dict.fromkeys(defaulted)),
+    )

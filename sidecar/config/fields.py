@@ -16,6 +16,7 @@ from pydantic import AfterValidator, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from sidecar.config.addresses import (
+    MAX_PORT,
     Handoff,
     HostPort,
     Network,
@@ -63,17 +64,17 @@ def _number_schema(smallest: int) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [{"type": "integer", "minimum": smallest}, text]})
 
 
+def _parsed(value: object, parse: Callable[[str], T], *, may_be_empty: bool = False) -> T:
+    if not isinstance(value, str):
+        raise PydanticCustomError(NOT_TEXT, "must be text")
+    if not value and not may_be_empty:
+        raise ValueError("is empty")
+    return parse(value)
+
+
 def _text(parse: Callable[[str], T], *, may_be_empty: bool = False) -> PlainValidator:
     """Hands text, and nothing else, to *parse*, which raises ValueError."""
-
-    def validate(value: object) -> T:
-        if not isinstance(value, str):
-            raise PydanticCustomError(NOT_TEXT, "must be text")
-        if not value and not may_be_empty:
-            raise ValueError("is empty")
-        return parse(value)
-
-    return PlainValidator(validate)
+    return PlainValidator(lambda value: _parsed(value, parse, may_be_empty=may_be_empty))
 
 
 def _lenient(parse: Callable[[str], T]) -> PlainValidator:
@@ -137,13 +138,17 @@ def _no_path(parse: Callable[[str], T]) -> Callable[[str], T]:
     return check
 
 
+def _generation(text: str) -> Generation:
+    return Generation(_decimal(text))
+
+
 Cluster = Annotated[str, _text(_cluster), _schema(_SEGMENT)]
 Replica = Annotated[str, _text(_replica), _schema(_SEGMENT)]
 Ordinal = Annotated[int, _lenient(_ordinal), _number_schema(0)]
 PodNameValue = Annotated[PodName, _text(PodName.parse), _schema()]
 Prefix = Annotated[tuple[str, str], _text(_prefix), _schema(f"{_SEGMENT}/{_SEGMENT}")]
 InstanceValue = Annotated[Instance, _text(_no_path(Instance.parse)), _schema("[!-~]{1,128}")]
-GenerationValue = Annotated[Generation, _lenient(_no_path(Generation.parse)), _number_schema(1)]
+GenerationValue = Annotated[Generation, _lenient(_no_path(_generation)), _number_schema(1)]
 
 
 # --- quantities
@@ -212,6 +217,17 @@ Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"anyOf": [{"type":
 # --- addresses and networks
 
 
+def _address(parse: Callable[[str], T], host: str) -> PlainValidator:
+    """Like `_text`; a number is taken for a port that lacks *host*, and may be shown: what variables hold is text."""
+
+    def validate(value: object) -> T:
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_PORT:
+            raise ValueError(f'is a port without an address: write "{host}:{value}"')
+        return _parsed(value, parse)
+
+    return PlainValidator(validate)
+
+
 def _admin_address(text: str) -> HostPort | UnixPath:
     address = parse_listen(text)
     if not is_local(address) or (isinstance(address, HostPort) and address.address is None):
@@ -219,10 +235,10 @@ def _admin_address(text: str) -> HostPort | UnixPath:
     return address
 
 
-ListenAddress = Annotated[HostPort | UnixPath, _text(parse_listen), _schema()]
-UpstreamAddress = Annotated[HostPort | UnixPath | Handoff, _text(parse_upstream), _schema()]
-TcpAddress = Annotated[HostPort, _text(HostPort.parse), _schema()]
-AdminAddress = Annotated[HostPort | UnixPath, _text(_admin_address), _schema()]
+ListenAddress = Annotated[HostPort | UnixPath, _address(parse_listen, ""), _schema()]
+UpstreamAddress = Annotated[HostPort | UnixPath | Handoff, _address(parse_upstream, "127.0.0.1"), _schema()]
+TcpAddress = Annotated[HostPort, _address(HostPort.parse, ""), _schema()]
+AdminAddress = Annotated[HostPort | UnixPath, _address(_admin_address, "127.0.0.1"), _schema()]
 NetworkValue = Annotated[Network, _text(parse_network), _schema()]
 
 

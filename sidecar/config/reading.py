@@ -95,6 +95,8 @@ def _words(node: Node | None, path: KeyPath, fault: ErrorDetails) -> str:
             return "is missing"
         case "model_type" | "dict_type":
             return "must be a mapping of keys and values"
+        case "tuple_type" if path == ("listeners",):
+            return "must be a list: begin each listener with a dash, as in - name: compute"
         case "tuple_type":
             return "must be a list, such as [a, b]"
         case "value_error":

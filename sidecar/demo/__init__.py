@@ -9,7 +9,8 @@ Data moves one way:
     controller  who dials and drives replicas
     leash       child processes that end with their parent
     scrape      what a sidecar has counted, from its ``/metrics``
-    pod         a replica and the sidecar in front of it, started and stopped as one
+    front       one sidecar process, from its configuration to its end
+    pod         a replica and the sidecar in front of it
     fleet       the pods, their addresses, and the lookup
     stranger    who dials and is no controller
     screen      how it looks

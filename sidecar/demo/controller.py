@@ -7,6 +7,7 @@ witness and the story.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -19,7 +20,7 @@ from sidecar.demo.lines import Lines
 from sidecar.demo.record import Record
 from sidecar.demo.replica import reply
 from sidecar.dialler import DialError
-from sidecar.identity import ControllerName
+from sidecar.identity import ControllerName, Instance
 
 END_SECONDS: Final = 10.0  # for the end of a pod to reach those who are connected to it
 
@@ -29,7 +30,7 @@ class Controller:
 
     Attributes:
         known: where it believes the slots to be, by ordinal.
-        commands: how many of its commands each shard has answered on the stream that is open.
+        commands: how many of its commands each life of a shard has answered.
     """
 
     def __init__(self, name: str, known: Iterable[Record], port: int) -> None:
@@ -37,7 +38,7 @@ class Controller:
         self._port = port
         self._streams: dict[int, Lines] = {}
         self.known = {record.ordinal: record for record in known}
-        self.commands: dict[int, int] = {}
+        self.commands: Counter[Instance] = Counter()
 
     def learn(self, record: Record) -> None:
         """Replace what it believes of a slot."""
@@ -51,12 +52,15 @@ class Controller:
         except DialError as error:
             return error
         self._streams[ordinal] = Lines(stream)
-        self.commands[ordinal] = 0
         return None
 
     async def command(self, ordinal: int) -> str:
         """Have the shard carry out one more command. Its reply. Raises DiffersError."""
-        stream, record, number = self._streams[ordinal], self.known[ordinal], self.commands[ordinal] + 1
+        stream, record, number = (
+            self._streams[ordinal],
+            self.known[ordinal],
+            self.commands[self.known[ordinal].instance] + 1,
+        )
         expected = reply(ordinal, record.generation.value, number)
         try:
             await stream.send(f"command {number}")
@@ -66,7 +70,7 @@ class Controller:
         if answered != expected:
             happened = "it ended" if answered is None else f"it said {answered!r}"
             raise DiffersError(f"the stream to {record}", expected=expected, happened=happened)
-        self.commands[ordinal] = number
+        self.commands[record.instance] = number
         return answered
 
     async def notice_end(self, ordinal: int) -> None:

@@ -17,7 +17,8 @@ from typing import Final, Self
 import trio
 
 from sidecar.demo.difference import DiffersError
-from sidecar.demo.pod import Pod, Ports
+from sidecar.demo.front import Ports
+from sidecar.demo.pod import Pod
 from sidecar.demo.record import Record
 from sidecar.identity import Generation, Identity, Instance
 
@@ -64,10 +65,15 @@ class Fleet:
         return next(pod for pod in self if pod.record.host == host)
 
     async def swap_addresses(self, one: int, other: int) -> None:
-        """Both pods go, and come back as themselves, each with the address that was the other's."""
-        first, second = self.look_up(one), self.look_up(other)
-        await self.end(one, other)
-        await self._start(replace(first, host=second.host), replace(second, host=first.host))
+        """Both pods lose their addresses and come back as themselves with each other's. Their replicas run on."""
+        first, second = self[one], self[other]
+        moves = ((first, second.record.host), (second, first.record.host))
+        async with trio.open_nursery() as nursery:
+            for pod, _ in moves:
+                nursery.start_soon(pod.leave)
+        async with trio.open_nursery() as nursery:
+            for pod, host in moves:
+                nursery.start_soon(pod.arrive, host, self._files(pod.record.ordinal))
 
     async def relaunch(self, ordinal: int) -> None:
         """The pod goes, and another one takes its slot at the same address: a new incarnation."""
@@ -84,11 +90,16 @@ class Fleet:
     async def _start(self, *records: Record) -> None:
         async with trio.open_nursery() as nursery:
             for record in records:
-                self._starts[record.ordinal] += 1
-                name = f"replica-{record.ordinal}-start-{self._starts[record.ordinal]}"
-                pod = Pod(record, self.ports, self._directory, name)
-                self._pods[record.ordinal] = pod
-                nursery.start_soon(self._nursery.start, pod.run)
+                nursery.start_soon(self._start_one, record)
+
+    async def _start_one(self, record: Record) -> None:
+        files = self._files(record.ordinal)
+        self._pods[record.ordinal] = await Pod.launch(record, self.ports, files, self._nursery)
+
+    def _files(self, ordinal: int) -> Path:
+        """Where the next sidecar of this slot leaves its configuration and log, without their suffixes."""
+        self._starts[ordinal] += 1
+        return self._directory / f"replica-{ordinal}-start-{self._starts[ordinal]}"
 
 
 def new_instance() -> Instance:

@@ -27,14 +27,20 @@ class Replica:
     def __init__(self, ordinal: int, generation: int) -> None:
         self._ordinal = ordinal
         self._generation = generation
+        self._life = trio.CancelScope()
         self.connections = 0
         self.commands = 0
 
     async def serve(self, *, task_status: trio.TaskStatus[int]) -> None:
-        """Serve until cancelled, at the port that ``nursery.start`` returns."""
-        listeners = await trio.open_tcp_listeners(0, host=HOST)
-        task_status.started(listeners[0].socket.getsockname()[1])
-        await trio.serve_listeners(self._converse, listeners)
+        """Serve until ``end``, at the port that ``nursery.start`` returns."""
+        with self._life:
+            listeners = await trio.open_tcp_listeners(0, host=HOST)
+            task_status.started(listeners[0].socket.getsockname()[1])
+            await trio.serve_listeners(self._converse, listeners)
+
+    def end(self) -> None:
+        """End this life, and every connection with it."""
+        self._life.cancel()
 
     async def _converse(self, stream: trio.SocketStream) -> None:
         self.connections += 1

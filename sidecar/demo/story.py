@@ -56,7 +56,9 @@ class Story:
             await self._witness.admitted(self._controller, ordinal)
 
     async def _swap_addresses(self) -> None:
-        self._screen.step(2, "A node reboots: pods 0 and 1 come back with each other's address. The map is now wrong.")
+        self._screen.step(
+            2, "Two pods come back with each other's address; their replicas ran on. The map is now wrong."
+        )
         moved = (0, 1)
         await self._end_of(moved, self._fleet.swap_addresses)
         for ordinal, found in zip(moved, reversed(moved), strict=True):
@@ -64,7 +66,7 @@ class Story:
                 self._controller, ordinal, Reason.IDENTITY_MISMATCH, f"ordinal: expected {ordinal}, this is {found}"
             )
         self._witness.untouched(*moved)
-        self._screen.note("Neither replica has seen a connection. Now the controller looks the addresses up again:")
+        self._screen.note("Neither replica has seen a new connection. The controller looks the addresses up again:")
         pids = [pod.pid for pod in self._fleet]
         for ordinal in moved:
             self._controller.learn(self._fleet.look_up(ordinal))

@@ -68,21 +68,21 @@ class Witness:
         )
 
     def untouched(self, *ordinals: int) -> None:
-        """No connection has got through to these replicas in this life."""
+        """No connection has got through to these replicas since their sidecars were started."""
         for ordinal in ordinals:
-            same(f"connections that replica {ordinal} has seen", 0, self._fleet[ordinal].replica.connections)
+            same(f"new connections that replica {ordinal} has seen", 0, self._fleet[ordinal].reached)
 
     async def reconcile(self, *ordinals: int) -> None:
-        """Compare what these pods have counted with what was done there, before they go."""
+        """Compare what these pods' sidecars have counted with what was done there, before they go."""
         for ordinal in ordinals:
             pod = self._fleet[ordinal]
             counts = await self._compare(pod)
             self._counts[ordinal] = self._counts.get(ordinal, Counts(0, Counter())) + counts
-            same(f"connections that replica {ordinal} has seen", counts.settled[ADMITTED], pod.replica.connections)
-            self._reached[ordinal] += pod.replica.connections
+            same(f"new connections that replica {ordinal} has seen", counts.settled[ADMITTED], pod.reached)
+            self._reached[ordinal] += pod.reached
 
     def totals(self, ordinal: int) -> tuple[Counts, int]:
-        """Of the slot's reconciled pods: what their sidecars counted, and how many connections their replicas saw."""
+        """Of the slot, as far as reconciled: what its sidecars counted, and how many connections its replicas saw."""
         return self._counts[ordinal], self._reached[ordinal]
 
     def _note(self, record: Record, outcome: str) -> None:
