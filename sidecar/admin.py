@@ -68,6 +68,9 @@ class Control(Protocol):
     def drain(self) -> None:
         """Refuse new claims and turn readiness off from now on; end nothing."""
 
+    def reload(self) -> list[str]:
+        """Read the configuration again. What is wrong with it; empty: it is in effect."""
+
     def shutdown(self) -> None:
         """Begin the orderly end of the process."""
 
@@ -81,10 +84,15 @@ def routes(telemetry: Routes, control: Control) -> Routes:
     def refusals(_request: Request) -> Response:
         return _json(list(control.refusals()))
 
+    def reload(_request: Request) -> Response:
+        problems = control.reload()
+        return text("\n".join(problems), HTTPStatus.UNPROCESSABLE_ENTITY) if problems else text("reloaded")
+
     own: Routes = {
         ("GET", "/status"): status,
         ("GET", "/refusals"): refusals,
         ("POST", "/drain"): _button(control.drain, "draining"),
+        ("POST", "/reload"): _pressed(reload),
         ("POST", "/shutdown"): _button(control.shutdown, "shutting down"),
     }
     return {route: _guarded(handler) for route, handler in {**telemetry, **own}.items()}
@@ -95,11 +103,18 @@ def _json(value: object) -> Response:
 
 
 def _button(press: Callable[[], None], said: str) -> Handler:
+    def handle(_request: Request) -> Response:
+        press()
+        return text(said)
+
+    return _pressed(handle)
+
+
+def _pressed(handler: Handler) -> Handler:
     def handle(request: Request) -> Response:
         if "origin" in request.headers:  # browsers send it with every POST
             return text("not for web pages: use curl or the sidecar command", HTTPStatus.FORBIDDEN)
-        press()
-        return text(said)
+        return handler(request)
 
     return handle
 

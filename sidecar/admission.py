@@ -12,10 +12,11 @@ would begin.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, unique
 from typing import Final, Literal
 
+from sidecar.assignment import Assignment, Reading, Regressed, Unassigned, Unavailable
 from sidecar.identity import ControllerName, Epoch, Generation, Identity, Instance
 from sidecar.preface.claim import Malformed, ReceivedClaim
 from sidecar.reasons import Advice, Reason, Refused
@@ -61,39 +62,6 @@ class Peer:
     generation: Generation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """The authoritative record: this slot is at this generation and belongs to this instance."""
-
-    generation: Generation | None = None
-    instance: Instance | None = None
-    epoch: Epoch | None = None  # of the controller that wrote the record
-
-
-@dataclass(frozen=True, slots=True)
-class Unassigned:
-    """The authority answered that the slot has no assignment; ``pending``: it never had one."""
-
-    pending: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """The authority didn't answer in time, or gave an answer that can't be trusted."""
-
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Regressed:
-    """The authority answered with something older than what was seen already."""
-
-    detail: str
-
-
-Reading = Assignment | Unassigned | Unavailable | Regressed
-
-
 @unique
 class Lease(StrEnum):
     """Where this sidecar stands with its lease. The last three are what ``fenced`` says."""
@@ -135,6 +103,13 @@ class State:
     floor: Floor | None = field(default_factory=Floor)
     holder: Holder | None = None
 
+    def of_established(self) -> State:
+        """What of this concerns a connection that is admitted already.
+
+        Neither a drain, nor who else wants its place, nor that a floor can't be kept: what revokes it revokes it.
+        """
+        return replace(self, draining=False, holder=None, floor=self.floor or Floor())
+
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
@@ -149,6 +124,12 @@ class _AuthorityNeeded(Enum):
 
 AUTHORITY_NEEDED: Final = _AuthorityNeeded.AUTHORITY_NEEDED
 AuthorityNeeded = Literal[_AuthorityNeeded.AUTHORITY_NEEDED]
+
+
+# In the shadow mode these are counted and let through: the rows of the table from the claim to the decision.
+SHADOWED: Final = frozenset(
+    list(Reason)[list(Reason).index(Reason.CONTROLLER_MALFORMED) : list(Reason).index(Reason.EXCLUSIVE_CONFLICT) + 1]
+)
 
 
 def decide(
@@ -188,15 +169,17 @@ def _before_authority(  # noqa: C901  one row of the table after the other: spli
         return Refused(Reason.IDENTITY_MALFORMED, claim.identity.why)
     if missing := _absent(rules, claim):
         return Refused(Reason.INCARNATION_MISSING, missing)
-    if why := _unusable_incarnation(rules, claim):
+    if why := _malformed_incarnation(claim):
         return Refused(Reason.INCARNATION_MALFORMED, why)
     if why := _certificate_conflict(claim, peer):
         return Refused(Reason.IDENTITY_CONFLICT, why)
     if why := _difference(claim.identity, rules.identity):
         return Refused(Reason.IDENTITY_MISMATCH, why)
+    if why := _incomparable_incarnation(rules, claim):  # after the identity: one that went astray looks elsewhere first
+        return Refused(Reason.INCARNATION_MALFORMED, why)
     generation, floor = claim.generation, state.floor
     if isinstance(generation, Generation) and floor and floor.generation and generation < floor.generation:
-        return Refused(Reason.GENERATION_STALE, f"expected {generation}, floor {floor.generation}")
+        return Refused(Reason.GENERATION_STALE, f"expected {generation}, this is at least {floor.generation}")
     return None
 
 
@@ -257,10 +240,15 @@ def _absent(rules: Rules, holder: ReceivedClaim | Assignment) -> str | None:
     return next((str(name) for name, part in parts if name in rules.require and part is None), None)
 
 
-def _unusable_incarnation(rules: Rules, claim: ReceivedClaim) -> str | None:
-    for name, part in ((Requirement.GENERATION, claim.generation), (Requirement.INSTANCE, claim.instance)):
+def _malformed_incarnation(claim: ReceivedClaim) -> str | None:
+    for name, part in (("generation", claim.generation), ("instance", claim.instance)):
         if isinstance(part, Malformed):
             return f"{name} {part.why}"
+    return None
+
+
+def _incomparable_incarnation(rules: Rules, claim: ReceivedClaim) -> str | None:
+    for name, part in ((Requirement.GENERATION, claim.generation), (Requirement.INSTANCE, claim.instance)):
         if part is not None and name not in rules.given:
             return f"{name} can't be compared: this slot's assignment gives none"
     return None

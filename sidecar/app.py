@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
@@ -21,73 +21,134 @@ import trio
 from prometheus_client import CollectorRegistry
 
 from sidecar import admin, telemetry
-from sidecar.admission import Assignment, Rules
-from sidecar.authority.measured import Measured
-from sidecar.authority.values import Values
+from sidecar.assignment import Assignment, Reading
+from sidecar.authority.front import Front, FrontTimes
+from sidecar.authority.source import Source
 from sidecar.bind import Bound, bind
 from sidecar.config import Config, HostPort, UnixPath
 from sidecar.config import Listener as ListenerConfig
-from sidecar.connection import Gate, Times
 from sidecar.control import ProcessControl
-from sidecar.descriptors import Places, fit, raise_limit
+from sidecar.descriptors import http_connections, raise_limit
+from sidecar.exposure import UpstreamWatch
+from sidecar.floor import FloorKeeper
+from sidecar.gates import Gates
+from sidecar.http_server import Bounds
 from sidecar.http_server import serve as serve_http
 from sidecar.journal import Journal
 from sidecar.lifecycle import Lifecycle
 from sidecar.listener import Listener
-from sidecar.log import Logger, RefusalLog
-from sidecar.metrics import Metrics
-from sidecar.relay import RelayTimes
+from sidecar.log import Logger, LogSwitch, RefusalLog
+from sidecar.metrics import Metrics, State
+from sidecar.opening import open_floor, open_source
+from sidecar.reasons import End
+from sidecar.rebind import Door
+from sidecar.reload import Reload, places
 from sidecar.roster import Roster
+from sidecar.standing import Obstacle, Standing
 
 _LOOP_LAG_SECONDS: Final = 0.25  # between two looks at how late the loop is
-_FLUSH_SECONDS: Final = 1.0  # between two looks at refusals whose lines were left out
+_HOUSEKEEPING_SECONDS: Final = 1.0  # between two looks at what was left out of the log, and at the state
 
 
-async def run(config: Config, logger: Logger) -> int:
+async def run(config: Config, logger: Logger, *, reread: Callable[[], Config], switch: LogSwitch) -> int:
     """Run a sidecar until a signal or the admin server ends it. The exit code.
 
+    Args:
+        config: what it is and does.
+        logger: where it says so.
+        reread: reads the configuration again, for a reload. Raises ConfigurationError.
+        switch: the logger's.
+
     Raises:
-        StartError: an address is taken, ...
+        StartError: an address is taken, the floor belongs to another slot, ...
     """
-    return await _App(config, logger).run()
+    source = open_source(config)
+    keeper = open_floor(config)
+    try:
+        return await _App(config, logger, source, keeper, reread, switch).run()
+    finally:
+        keeper.close()
 
 
 class _App:
     """The parts of one process."""
 
-    def __init__(self, config: Config, logger: Logger) -> None:
+    def __init__(
+        self,
+        config: Config,
+        logger: Logger,
+        source: Source,
+        keeper: FloorKeeper,
+        reread: Callable[[], Config],
+        switch: LogSwitch,
+    ) -> None:
         self._config = config
         self._logger = logger
-        places = _places(config, logger)
+        self._descriptors = raise_limit()
         self._metrics = metrics = Metrics(
             CollectorRegistry(),
             listeners=[each.name for each in config.listeners],
             wall_clock=time.time,  # noqa: TID251  timestamps for people; nothing is decided on them
         )
-        assignment = Assignment(config.assignment.generation, config.assignment.instance)
-        self._authority = Measured(Values(assignment), metrics)
-        self._roster = Roster(connections=places.connections, pending=places.pending)
+        carried = places(config, self._descriptors, metrics, logger)
+        self._roster = Roster(connections=carried.connections, pending=carried.pending, lingering=carried.lingering)
+        assignment = config.assignment
+        self._front = Front(
+            source,
+            keeper,
+            FrontTimes(
+                read=assignment.timeout,
+                revalidate=assignment.revalidate_interval,
+                max_age=assignment.max_age,
+                max_staleness=assignment.max_staleness,
+            ),
+            metrics,
+            on_change=self._assignment_changed,
+            on_stale=self._authority_stale,
+        )
+        self._standing = Standing(source, self._front, keeper)
+        self._upstreams = UpstreamWatch(
+            {each.name: each.upstream for each in config.listeners},
+            metrics,
+            logger,
+            needed=config.telemetry.ready_needs_upstream,
+        )
+        self._lifecycle = Lifecycle(
+            self._roster,
+            obstacles=self._obstacles,
+            delay=config.drain.delay,
+            timeout=config.drain.timeout,
+            on_state=metrics.state,
+        )
         self._refusals = RefusalLog(
             logger,
             per_second=config.log.refusals_per_second,
             clock=trio.current_time,
             on_suppressed=metrics.log_suppressed.inc,
         )
-        self._lifecycle = Lifecycle(
+        self._gates = Gates(
+            config,
+            standing=self._standing,
+            roster=self._roster,
+            lifecycle=self._lifecycle,
+            metrics=metrics,
+            journal=Journal(logger, self._refusals, config.identity, self._front),
+        )
+        self._reload = Reload(
+            config,
+            reread,
+            self._descriptors,
+            self._gates,
             self._roster,
-            self._authority,
-            delay=config.drain.delay,
-            timeout=config.drain.timeout,
-            on_state=metrics.state,
+            self._lifecycle,
+            self._refusals,
+            switch,
+            metrics,
+            logger,
         )
-        metrics.limit(places.connections)
         metrics.config(config.hash)
-        metrics.enforcement({each.name: "enforce" for each in config.listeners})
-        metrics.assignment(
-            str(config.identity),
-            str(assignment.instance or ""),
-            assignment.generation.value if assignment.generation else 0,
-        )
+        metrics.reloaded(successful=True)
+        self._show_assignment(config.assignment.fixed)
 
     async def run(self) -> int:
         """Everything, in order."""
@@ -97,56 +158,64 @@ class _App:
             signals = closed_last.enter_context(trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
             telemetry_bound = await self._bind(closed_last, config.telemetry.listen, "telemetry.listen")
             admin_bound = await self._bind(closed_last, config.admin.listen, "admin.listen")
-            bound = {
-                each.name: await self._bind(closed_first, each.listen, f"listeners.{each.name}.listen")
-                for each in config.listeners
-            }
+            doors = {each.name: await self._door(closed_first, each) for each in config.listeners}
             async with trio.open_nursery() as services:
                 services.start_soon(self._heed, signals)
-                self._start_services(services, telemetry_bound, admin_bound, bound)
-                code = await self._serve(bound, closed_first)
+                services.start_soon(self._front.run)
+                self._start_services(services, telemetry_bound, admin_bound, doors)
+                code = await self._serve(doors, closed_first)
                 services.cancel_scope.cancel()
         self._refusals.flush()
         self._logger.info("stopped", exit_code=code)
         return code
 
-    async def _serve(self, bound: Mapping[str, Bound], listening: AsyncExitStack) -> int:
+    async def _serve(self, doors: Mapping[str, Door], listening: AsyncExitStack) -> int:
         """Accept until the end has begun and the last connection has ended. The exit code."""
+        listeners = {
+            each.name: Listener(
+                each.name, each.sources, partial(self._gates.of, each.name), self._metrics, self._logger
+            )
+            for each in self._config.listeners
+        }
         async with trio.open_nursery() as connections:
-            doors = []
-            for each in self._config.listeners:
-                listener = self._listener(each)
-                doors += [(listener, socket) for socket in bound[each.name].listeners]
             async with trio.open_nursery() as accepting:
-                for listener, socket in doors:
-                    accepting.start_soon(listener.serve, socket, connections)
+                for name, listener in listeners.items():
+                    accepting.start_soon(doors[name].serve, partial(listener.serve, connections=connections))
                 self._lifecycle.start()
                 self._logger.info("started", identity=self._config.identity, config_hash=self._config.hash)
                 await self._lifecycle.wait_drained()
                 accepting.cancel_scope.cancel()
-            for listener, socket in doors:
-                await listener.take_last(socket, connections)
+            for name, listener in listeners.items():
+                for socket in doors[name].listeners:
+                    await listener.take_last(socket, connections)
             await listening.aclose()
             code = await self._lifecycle.wait_gone()
             connections.cancel_scope.cancel()
         return code
 
-    async def _bind(self, stack: AsyncExitStack, address: HostPort | UnixPath, what: str) -> Bound:
-        bound = await stack.enter_async_context(await bind(address, what=what))
+    async def _bind(self, stack: AsyncExitStack, address: HostPort | UnixPath, what: str, mode: int = 0o600) -> Bound:
+        bound = await stack.enter_async_context(await bind(address, what=what, mode=mode))
         self._logger.info("listening", what=what, addresses=list(bound.addresses), missing=list(bound.missing) or None)
         return bound
 
+    async def _door(self, stack: AsyncExitStack, listener: ListenerConfig) -> Door:
+        what = f"listeners.{listener.name}.listen"
+        bound = await self._bind(stack, listener.listen, what, listener.mode)
+        again = partial(bind, listener.listen, what=what, mode=listener.mode, clear_left_over=False)
+        return await stack.enter_async_context(Door(bound, again, listener=listener.name, logger=self._logger))
+
     def _start_services(
-        self, services: trio.Nursery, telemetry_bound: Bound, admin_bound: Bound, bound: Mapping[str, Bound]
+        self, services: trio.Nursery, telemetry_bound: Bound, admin_bound: Bound, doors: Mapping[str, Door]
     ) -> None:
         control = ProcessControl(
             self._config.identity,
-            self._authority,
+            self._front,
             self._lifecycle,
             self._roster,
             self._metrics,
             self._refusals,
-            {name: each.addresses for name, each in bound.items()},
+            {name: each.addresses for name, each in doors.items()},
+            self._reload,
         )
         public = telemetry.routes(self._metrics, control, clock=time.monotonic)
         private = admin.routes(public, control)
@@ -158,38 +227,20 @@ class _App:
                     routes,
                     log=self._logger,
                     on_accept_error=self._metrics.accept_error,
+                    bounds=Bounds(connections=http_connections(self._descriptors)),
                 )
             )
+        services.start_soon(self._upstreams.run)
         services.start_soon(self._watch_loop)
-        services.start_soon(self._flush_refusals)
-        services.start_soon(self._revalidate)
-
-    def _listener(self, config: ListenerConfig) -> Listener:
-        times, drain = self._config.timeouts, self._config.limits.refusal_drain
-        gate = Gate(
-            rules=Rules(self._config.identity, config.require, self._config.assignment.given),
-            tlvs=config.tlvs,
-            upstream=config.upstream,
-            full_answer=config.answer == "full",
-            times=Times(
-                times.preface, self._config.assignment.timeout, times.connect, times.keepalive, times.user_timeout
-            ),
-            relay_times=RelayTimes(times.half_close, times.idle, times.lifetime),
-            refusal_drain=drain,
-            authority=self._authority,
-            roster=self._roster,
-            state=self._lifecycle.snapshot,
-            metrics=self._metrics.listener(config.name),
-            journal=Journal(self._logger, self._refusals, self._config.identity, self._authority),
-        )
-        return Listener(config.name, config.sources, gate, self._metrics, self._logger)
+        services.start_soon(self._keep_house)
 
     async def _heed(self, signals: AsyncIterator[int]) -> None:
         ending = False
         async for number in signals:
             name = signal.Signals(number).name
             if number == signal.SIGHUP:
-                self._logger.warning("signal", signal=name, effect="none: this version reloads nothing; restart it")
+                self._logger.info("signal", signal=name, effect="reload")
+                self._reload()
                 continue
             self._logger.info("signal", signal=name, effect="cut at once" if ending else "drain and stop")
             if ending:
@@ -204,27 +255,36 @@ class _App:
             await trio.sleep_until(due)
             self._metrics.loop_lag.set(trio.current_time() - due)
 
-    async def _revalidate(self) -> None:
-        while True:
-            await self._authority.read()
-            await trio.sleep(self._config.assignment.revalidate_interval)
+    def _obstacles(self) -> list[Obstacle]:
+        missing = [
+            Obstacle(State.UPSTREAM_MISSING, f"nobody listens on the upstream of {name}")
+            for name in self._upstreams.missing()
+        ]
+        return self._standing.obstacles() + missing
 
-    async def _flush_refusals(self) -> None:
+    async def _keep_house(self) -> None:
         while True:
-            await trio.sleep(_FLUSH_SECONDS)
+            await trio.sleep(_HOUSEKEEPING_SECONDS)
             self._refusals.flush()
+            self._lifecycle.refresh()
+
+    def _show_assignment(self, own: Assignment) -> None:
+        generation = own.generation.value if own.generation else 0
+        self._metrics.assignment(str(self._config.identity), str(own.instance or ""), generation)
+
+    async def _assignment_changed(self, reading: Reading) -> None:
+        """Another record than before, and it is the newest already: cut whom it revokes before anybody is answered."""
+        own = reading if isinstance(reading, Assignment) else Assignment()
+        self._metrics.assignment_changed()
+        self._show_assignment(own)
+        self._logger.info("assignment", assigned=isinstance(reading, Assignment), **_shown(own))
+        self._lifecycle.refresh()
+        await self._roster.decide_again()
+
+    def _authority_stale(self) -> None:
+        self._logger.error("authority_stale", effect="established connections are cut: no good read is young enough")
+        self._roster.cut_all(End.AUTHORITY_STALE)
 
 
-def _places(config: Config, logger: Logger) -> Places:
-    wanted = Places(config.limits.connections, config.limits.pending)
-    descriptors = raise_limit()
-    places = fit(wanted, descriptors)
-    if places != wanted:
-        logger.warning(
-            "limits_lowered",
-            descriptors=descriptors,
-            connections=places.connections,
-            pending=places.pending,
-            advice="raise RLIMIT_NOFILE or lower limits.connections and limits.pending",
-        )
-    return places
+def _shown(assignment: Assignment) -> dict[str, object]:
+    return {"generation": assignment.generation, "instance": assignment.instance}

@@ -25,6 +25,7 @@ from sidecar.errors import StartError
 BACKLOG: Final = 4096  # the kernel lowers it to net.core.somaxconn
 PORT_ATTEMPTS: Final = 16  # for a port of the kernel's choice that is free in both families
 
+_IPV6_ADDRESSES: Final = Path("/proc/net/if_inet6")
 _NO_FAMILY: Final = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
 _FAMILY_NAMES: Final = {socket.AF_INET: "IPv4", socket.AF_INET6: "IPv6"}
 
@@ -44,9 +45,16 @@ class _SocketFile:
         status = path.lstat()
         return cls(path, status.st_dev, status.st_ino)
 
+    def is_there(self) -> bool:
+        """Whether it still is what stands at its path. To be asked while the socket is open: that keeps its inode."""
+        try:
+            return _SocketFile.at(self.path) == self
+        except OSError:  # gone, or its directory is
+            return False
+
     def remove(self) -> None:
-        with suppress(OSError):  # gone, or its directory is: then there is nothing to leave tidy
-            if _SocketFile.at(self.path) == self:
+        if self.is_there():
+            with suppress(OSError):  # then there is nothing to leave tidy
                 self.path.unlink()
 
 
@@ -66,6 +74,13 @@ class Bound(trio.abc.AsyncResource):
         """Where it listens, spelt as in the configuration, with the port that the kernel chose."""
         return tuple(_spell(listener.socket.getsockname()) for listener in self.listeners)
 
+    def is_there(self) -> bool:
+        """Whether diallers find it: a Unix socket's file stands where it was made, and no other. TCP is always found.
+
+        A file that can't be looked at counts as gone.
+        """
+        return self._file is None or self._file.is_there()
+
     async def aclose(self) -> None:
         """Stop listening. Connections that were accepted live on; those still in the backlog are reset."""
         if self._file is not None:
@@ -75,7 +90,7 @@ class Bound(trio.abc.AsyncResource):
         await trio.lowlevel.checkpoint()
 
 
-async def bind(address: HostPort | UnixPath, *, what: str, mode: int = 0o600) -> Bound:
+async def bind(address: HostPort | UnixPath, *, what: str, mode: int = 0o600, clear_left_over: bool = True) -> Bound:
     """Listen on *address*.
 
     A host of None means every address, IPv4 and IPv6: one socket for each family, on one port, whatever
@@ -86,12 +101,13 @@ async def bind(address: HostPort | UnixPath, *, what: str, mode: int = 0o600) ->
         address: where.
         what: the configuration's key, for messages, such as ``admin.listen``.
         mode: permission bits of a Unix socket's file.
+        clear_left_over: whether a socket that a dead process left on a Unix path makes room.
 
     Raises:
         StartError: the address is taken, isn't this host's, or may not be bound.
     """
     if isinstance(address, UnixPath):
-        return await _bind_unix(address, what, mode)
+        return await _bind_unix(address, what, mode, clear_left_over=clear_left_over)
     candidates = await _candidates(address, what)
     for attempts_left in reversed(range(PORT_ATTEMPTS)):
         try:
@@ -138,6 +154,8 @@ async def _bind_all(candidates: Sequence[_Candidate], port: int) -> Bound:
 
 
 async def _listen(family: socket.AddressFamily, address: tuple[object, ...]) -> trio.SocketListener:
+    if family == socket.AF_INET6 and _lacks_ipv6():
+        raise OSError(errno.EAFNOSUPPORT, "no interface has an IPv6 address")
     with ExitStack() as unless_bound:
         sock = trio.socket.socket(family, socket.SOCK_STREAM)
         unless_bound.callback(sock.close)
@@ -150,11 +168,23 @@ async def _listen(family: socket.AddressFamily, address: tuple[object, ...]) -> 
     return trio.SocketListener(sock)
 
 
-async def _bind_unix(address: UnixPath, what: str, mode: int) -> Bound:
+def _lacks_ipv6() -> bool:
+    """Whether IPv6 is switched off by net.ipv6.conf.all.disable_ipv6.
+
+    The kernel lets "::" be bound then, where nobody can arrive. Not even loopback has an address: the list is empty.
+    """
+    try:
+        return not _IPV6_ADDRESSES.read_bytes()
+    except OSError:  # no such list: then the kernel says it when a socket is made
+        return False
+
+
+async def _bind_unix(address: UnixPath, what: str, mode: int, *, clear_left_over: bool) -> Bound:
     path = Path(address.path)
     with ExitStack() as unless_bound:
         try:
-            _clear_left_over(path, what)
+            if clear_left_over:
+                _clear_left_over(path, what)
             sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             unless_bound.callback(sock.close)
             await sock.bind(address.path)

@@ -6,13 +6,13 @@ Owns the translation from the flow's objects to what ``telemetry`` and ``admin``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import trio
 
 from sidecar.admin import ConnectionStatus, ListenerStatus, Status
-from sidecar.admission import Assignment
+from sidecar.assignment import Assignment
 from sidecar.authority.source import Authority
 from sidecar.identity import Identity
 from sidecar.lifecycle import Lifecycle
@@ -32,6 +32,7 @@ class ProcessControl:
     metrics: Metrics
     log: RefusalLog
     addresses: Mapping[str, Sequence[str]]  # by listener
+    reload_configuration: Callable[[], list[str]]
 
     def started(self) -> bool:
         """Whether the configuration is loaded and every listener bound."""
@@ -66,6 +67,10 @@ class ProcessControl:
     def drain(self) -> None:
         """Refuse new claims from now on."""
         self.lifecycle.drain()
+
+    def reload(self) -> list[str]:
+        """Read the configuration again. What is wrong with it; empty: it is in effect."""
+        return self.reload_configuration()
 
     def shutdown(self) -> None:
         """Begin the orderly end."""

@@ -15,20 +15,33 @@ from typing import Final
 
 from sidecar.admission import (
     AUTHORITY_NEEDED,
+    SHADOWED,
     Admitted,
-    Assignment,
+    Floor,
     Peer,
-    Reading,
     Rules,
     State,
     decide,
 )
+from sidecar.assignment import Assignment, Reading
 from sidecar.preface.answer import ADMITTED, Answer
 from sidecar.preface.claim import ReceivedClaim, TlvTypes, read_claim
-from sidecar.preface.proxy_v2 import Address, Command, PrefaceError, check_end, read_header
-from sidecar.reasons import Probe, Reason, Refused
+from sidecar.preface.proxy_v2 import Address, Command, Fault, PrefaceError, check_end, read_header
+from sidecar.reasons import End, Probe, Reason, Refused
+
+_ENDS: Final = frozenset(map(str, End))
 
 DRAINING_PREFACE_SECONDS: Final = 1.0  # how long a preface may take once the sidecar drains
+
+
+def shadow_lets_through(refused: Refused) -> bool:
+    """Whether the shadow mode counts this and lets the connection through: a wrong claim, or a client without one.
+
+    A preface that was begun and is faulty is refused in any mode: what follows it can't be known.
+    """
+    if refused.reason is Reason.PREFACE_MALFORMED:
+        return refused.detail in {Fault.BAD_SIGNATURE, Fault.VERSION_NOT_ALLOWED}
+    return refused.reason is Reason.PREFACE_MISSING or refused.reason in SHADOWED
 
 
 class Wait(Enum):
@@ -61,7 +74,7 @@ class Handshake:
 
     @property
     def payload(self) -> bytes:
-        """What came after the preface."""
+        """What came after the preface; everything, where there was none."""
         return bytes(self._buffer[self._header_length :])
 
     def receive(self, data: bytes | bytearray, state: State) -> Wait | Probe | Refused:
@@ -95,18 +108,28 @@ class Handshake:
         assert verdict is not AUTHORITY_NEEDED, "there is a reading"  # noqa: S101
         return verdict
 
+    def decide_established(self, reading: Reading, state: State) -> End | None:
+        """Why a connection that was admitted doesn't pass any more on *reading*; None: it does."""
+        if self.claim is None:
+            return None
+        verdict = self.decide(reading, state.of_established())
+        if isinstance(verdict, Admitted) or verdict.reason not in _ENDS:
+            return None  # what keeps a new connection out for a while (no answer, no floor) ends no old one
+        return End(verdict.reason)
+
     def out_of_time(self, *, draining: bool) -> Refused:
         """The verdict when the budget has run out: the step that it ran out in names the reason."""
         if self.waits_for is Wait.AUTHORITY:
             return Refused(Reason.AUTHORITY_UNAVAILABLE, "no answer in time")
         return Refused(Reason.DRAINING if draining else Reason.PREFACE_TIMEOUT)
 
-    def answer(self, verdict: Admitted | Refused, newest: Reading, *, full: bool) -> Answer | None:
+    def answer(self, verdict: Admitted | Refused, newest: Reading, floor: Floor | None, *, full: bool) -> Answer | None:
         """What the dialler is told; None where it asked for no answer, or none is owed before a complete preface.
 
         Args:
             verdict: the one to tell.
             newest: what is known of the assignment; a refusal names it to peers who may know.
+            floor: the epoch's is named where the controller's epoch was the reason.
             full: tell also peers that haven't proven who they are.
         """
         if self.claim is None or not self.claim.answer.wanted:
@@ -118,6 +141,14 @@ class Handshake:
             return Answer(ADMITTED, None, "", self._rules.identity, own.generation, own.instance)
         if not (full or self._peer.proven):
             return Answer(verdict.reason, verdict.advice)
+        epochs = [each.epoch for each in (floor, own) if each is not None and each.epoch is not None]
+        about_epoch = verdict.reason in {Reason.CONTROLLER_STALE, Reason.CONTROLLER_AHEAD}
         return Answer(
-            verdict.reason, verdict.advice, verdict.detail, self._rules.identity, own.generation, own.instance
+            verdict.reason,
+            verdict.advice,
+            verdict.detail,
+            self._rules.identity,
+            own.generation,
+            own.instance,
+            max(epochs, default=None) if about_epoch else None,
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import trio
 
-from sidecar.admission import Assignment
+from sidecar.assignment import Assignment
 from sidecar.authority.source import Authority
 from sidecar.identity import Identity
 from sidecar.log import Logger, RefusalLog
@@ -40,6 +40,12 @@ class Journal:
             detail=refused.detail or None,
             advice=refused.advice,
             **self._fields(connection),
+        )
+
+    def shadowed(self, connection: Connection, refused: Refused) -> None:
+        """It would have been refused, and the shadow mode lets it through."""
+        self.refusals.refused(
+            "connection_would_be_refused", refused.reason, detail=refused.detail or None, **self._fields(connection)
         )
 
     def admitted(self, connection: Connection) -> None:

@@ -1,27 +1,26 @@
 """From the first listening socket to the exit: what the process as a whole is doing.
 
-Owns the states and the order of the end: readiness goes off; for ``drain.delay`` claims are still admitted, since the
-network learns slowly; then new ones are refused, on listeners that stay open, until the last connection has ended or
-``drain.timeout`` is over; what is left is cut, not all at one moment. ``drain`` alone goes as far as refusing and ends
-nothing: it is for a sidecar whose pod is ending while the main container still works.
+Owns the states, what readiness means, and the order of the end: readiness goes off; for ``drain.delay`` claims are
+still admitted, since the network learns slowly; then new ones are refused, on listeners that stay open, until the last
+connection has ended or ``drain.timeout`` is over; what is left is cut, not all at one moment. ``drain`` alone goes as
+far as refusing and ends nothing: it is for a sidecar whose pod is ending while the main container still works.
 
 Knows nothing of sockets and signals; ``app`` tells it of them and acts on its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
 
-from sidecar import admission
-from sidecar.authority.source import Authority
 from sidecar.connection import REFUSAL_SECONDS
 from sidecar.handshake import DRAINING_PREFACE_SECONDS
 from sidecar.metrics import State
 from sidecar.reasons import End
 from sidecar.roster import Roster
+from sidecar.standing import Obstacle
 
 _CUT_SPREAD: Final = 0.1  # of the drain's time, so that not everybody reconnects elsewhere at one moment
 _CUT_SPREAD_SECONDS: Final = 1.0
@@ -32,17 +31,23 @@ class Lifecycle:
 
     Args:
         roster: who is here.
-        authority: whose newest reading says whether this pod is assigned.
+        obstacles: what else stands in the way of readiness.
         delay: seconds for which a process that is on its way out still admits.
         timeout: seconds after that for connections to end by themselves.
         on_state: told of each state that is entered.
     """
 
     def __init__(
-        self, roster: Roster, authority: Authority, *, delay: float, timeout: float, on_state: Callable[[State], None]
+        self,
+        roster: Roster,
+        *,
+        obstacles: Callable[[], Sequence[Obstacle]],
+        delay: float,
+        timeout: float,
+        on_state: Callable[[State], None],
     ) -> None:
         self._roster = roster
-        self._authority = authority
+        self._obstacles = obstacles
         self._delay = delay
         self._timeout = timeout
         self._on_state = on_state
@@ -58,9 +63,14 @@ class Lifecycle:
         self.started = True
         self._on_state(self.state)
 
-    def snapshot(self) -> admission.State:
-        """What a decision has to know of this moment."""
-        return admission.State(draining=self.refusing)
+    def refresh(self) -> None:
+        """What stands in the way of readiness may have changed."""
+        self._on_state(self.state)
+
+    def retime(self, *, delay: float, timeout: float) -> None:
+        """Other limits for a drain that hasn't begun."""
+        self._delay = delay
+        self._timeout = timeout
 
     @property
     def state(self) -> State:
@@ -69,7 +79,9 @@ class Lifecycle:
             return State.STOPPING
         if self.refusing:
             return State.DRAINING
-        return State.READY if self.started else State.PENDING
+        if not self.started:
+            return State.PENDING
+        return next((obstacle.state for obstacle in self._obstacles()), State.READY)
 
     def not_ready(self) -> list[str]:
         """What stands in the way of readiness, in words; empty: nothing does."""
@@ -80,9 +92,7 @@ class Lifecycle:
             lacks.append("stopping")
         elif self.refusing:
             lacks.append("draining")
-        if not isinstance(self._authority.newest, admission.Assignment):
-            lacks.append("no assignment has been read")
-        return lacks
+        return lacks + [obstacle.words for obstacle in self._obstacles()]
 
     def drain(self) -> None:
         """Refuse new claims from now on, and end nothing. Again: no change."""

@@ -1,11 +1,11 @@
 """Lines to a stream that may stall, without ever waiting for it.
 
-Theory of operation. The log's reader may stop reading: a container runtime under load, a pager. A blocking write would
-then stop trio's loop, and with it everything. O_NONBLOCK would do, but belongs to the open file, which other processes
-share. So each piece is written only where the kernel says that there is room: a pipe that does takes at least PIPE_BUF
-bytes at once (pipe(7)), and a line in one such piece doesn't mix with other writers' lines. Where there is no room the
-line is lost, and the next one that gets through is preceded by one that says how many were. Rejected: a thread with a
-queue, which loses the last lines of a crash.
+Theory of operation. The log's reader may stop reading: a container runtime under load, a pager, a terminal that was
+stopped. A blocking write would then stop trio's loop, and with it everything. O_NONBLOCK on the descriptor that we were
+given would do, but it belongs to the open file, which other processes share; so a pipe or terminal is opened once more,
+for us alone. Where that can't be (a socket), a piece is written only where the kernel says that there is room. A line
+that finds no room is lost, and the next one that gets through is preceded by one that says how many were; one that was
+cut off in the middle is ended first. Rejected: a thread with a queue, which loses the last lines of a crash.
 
 Owns the stream's descriptor. Called by ``log``.
 """
@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TextIO
 
-_PIECE: Final = select.PIPE_BUF
+_PIECE: Final = select.PIPE_BUF  # what a pipe takes whole or not at all (pipe(7))
 
 
 class LineSink:
@@ -33,9 +34,10 @@ class LineSink:
         self._stream = stream
         self._lost_line = lost
         self._lost = 0
+        self._cut_off = False  # in the middle of a line
         self._descriptor: int | None = None
         with suppress(OSError, ValueError):  # io.UnsupportedOperation is both
-            self._descriptor = stream.fileno()
+            self._descriptor = _for_us_alone(stream.fileno())
 
     def line(self, text: str) -> None:
         """Write *text*, or count it as lost."""
@@ -53,12 +55,31 @@ class LineSink:
             return self._write(self._descriptor, (text + "\n").encode("ascii", "backslashreplace"))
         return False
 
-    def _write(self, descriptor: int, data: bytes) -> bool:
+    def _write(self, descriptor: int, line: bytes) -> bool:
+        data = b"\n" + line if self._cut_off else line
         room = select.poll()
         room.register(descriptor, select.POLLOUT)
-        for start in range(0, len(data), _PIECE):
-            ready = room.poll(0)
-            if not ready or not ready[0][1] & select.POLLOUT:
-                return False
-            os.write(descriptor, data[start : start + _PIECE])
-        return True
+        written = 0
+        with suppress(BlockingIOError):
+            while written < len(data):
+                ready = room.poll(0)
+                if not ready or not ready[0][1] & select.POLLOUT:
+                    break
+                written += os.write(descriptor, data[written : written + _PIECE])
+        if written:
+            self._cut_off = written < len(data)
+        return written == len(data)
+
+
+def _for_us_alone(descriptor: int) -> int:
+    """The same pipe or terminal, opened anew and not waited for; any other kind of file as it is.
+
+    A regular file never stalls, and one that is opened anew would be written from its beginning.
+    """
+    kind = os.fstat(descriptor).st_mode
+    if not (stat.S_ISFIFO(kind) or os.isatty(descriptor)):
+        return descriptor
+    try:
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:  # without /proc, or without the right to: then with the kernel's word alone
+        return descriptor

@@ -8,7 +8,7 @@ descriptors it waits a little and tries again, and says so once a second at most
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +17,8 @@ import trio
 
 from sidecar.accept import Accepted, AcceptFailed, accept, has_waiting
 from sidecar.bind import BACKLOG
-from sidecar.connection import Gate
+from sidecar.connection import serve
+from sidecar.gate import Gate
 from sidecar.log import Logger
 from sidecar.metrics import Metrics
 from sidecar.reasons import Reason, Refused
@@ -34,7 +35,7 @@ class Listener:
 
     name: str
     sources: Sequence[Network]  # that may connect; empty: all
-    gate: Gate
+    gate: Callable[[], Gate]  # the one in effect: a reload may put another in its place
     metrics: Metrics
     logger: Logger
 
@@ -63,15 +64,18 @@ class Listener:
                 self._receive(await accept(listening), connections)
 
     def _receive(self, accepted: Accepted, connections: trio.Nursery) -> None:
-        gate, roster = self.gate, self.gate.roster
+        gate = self.gate()
+        roster = gate.roster
         verdict = None
         if not self._may_connect(accepted):
             verdict = Refused(Reason.SOURCE_NOT_ALLOWED)
         elif roster.full:
             verdict = Refused(Reason.OVER_CAPACITY)
-        connection = roster.enter(self.name, peer=accepted.peer, local=accepted.local, now=trio.current_time())
+        connection = roster.enter(
+            self.name, peer=accepted.peer, local=accepted.local, now=trio.current_time(), refused=verdict is not None
+        )
         gate.metrics.accepted()
-        connections.start_soon(gate.serve, accepted.stream, connection, verdict)
+        connections.start_soon(serve, gate, accepted.stream, connection, verdict)
 
     def _may_connect(self, accepted: Accepted) -> bool:
         peer = accepted.peer

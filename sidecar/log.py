@@ -40,7 +40,44 @@ class _Sink(LineSink):
     debug = info = warning = error = critical = exception = LineSink.line
 
 
-def build_logger(format: Format | str, level: str, stream: TextIO) -> Logger:  # noqa: A002  the configuration's word
+class LogSwitch:
+    """Form and level of a logger's lines, which a reload may change while the logger is in use.
+
+    Args:
+        stream: where the lines go; one that is a terminal gets text where the format is ``auto``.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self._text = False
+        self._level = 0
+
+    def set(self, format: Format | str, level: str) -> None:  # noqa: A002  the configuration's word
+        """Lines of *level* and above, in this form, from now on."""
+        self._text = format == Format.TEXT or (format == Format.AUTO and self.stream.isatty())
+        self._level = _LEVELS[level]
+
+    def drop_below(self, _logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
+        """The processor that comes first."""
+        if _LEVELS.get(name, self._level) < self._level:
+            raise structlog.DropEvent
+        return event
+
+    def line(self, logger: WrappedLogger, name: str, event: EventDict) -> str:
+        """The processor that comes last."""
+        return (_text_line if self._text else _json_line)(logger, name, event)
+
+    def lost(self, count: int) -> str:
+        """The line that says how many were lost."""
+        return _lost_as_text(count) if self._text else _lost_as_json(count)
+
+
+def build_logger(
+    format: Format | str,  # noqa: A002  the configuration's word
+    level: str,
+    stream: TextIO,
+    switch: LogSwitch | None = None,
+) -> Logger:
     """A logger that writes lines of *level* and above to *stream*.
 
     Values may be anything: text as it is, numbers as numbers, and the rest as its ``str``, which is taken only when the
@@ -50,23 +87,27 @@ def build_logger(format: Format | str, level: str, stream: TextIO) -> Logger:  #
         format: the lines' form.
         level: ``debug``, ``info``, ``warning`` or ``error``.
         stream: where to; one that is a terminal gets text where *format* is ``auto``.
+        switch: by which form and level can be changed later.
     """
-    text = format == Format.TEXT or (format == Format.AUTO and stream.isatty())
+    switch = switch if switch is not None else LogSwitch(stream)
+    switch.set(format, level)
     processors: list[Processor] = [
+        switch.drop_below,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        _text_line if text else _json_line,
+        switch.line,
     ]
     proxy = structlog.wrap_logger(
-        _Sink(stream, lost=_lost_as_text if text else _lost_as_json),
+        _Sink(stream, lost=switch.lost),
         processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=structlog.make_filtering_bound_logger("debug"),
         context_class=dict,
     )
     return cast("Logger", proxy.bind())
 
 
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50, "exception": 40}
 _FIRST: Final = ("timestamp", "level", "event")
 _RECENT: Final = 64  # refusals that are remembered
 
@@ -150,7 +191,7 @@ class RefusalLog:
 
     Args:
         logger: where lines go.
-        per_second: lines for each reason.
+        per_second: lines for each reason; may be changed at any time.
         clock: monotonic seconds.
         on_suppressed: called for each line left out.
     """
@@ -159,7 +200,7 @@ class RefusalLog:
         self, logger: Logger, *, per_second: int, clock: Callable[[], float], on_suppressed: Callable[[], None]
     ) -> None:
         self._logger = logger
-        self._per_second = per_second
+        self.per_second = per_second
         self._clock = clock
         self._on_suppressed = on_suppressed
         now = clock()
@@ -171,7 +212,7 @@ class RefusalLog:
         now = self._clock()
         self._recent.append((now, reason, fields))
         bucket = self._buckets[reason]
-        bucket.tokens = min(self._per_second, bucket.tokens + (now - bucket.filled_at) * self._per_second)
+        bucket.tokens = min(self.per_second, bucket.tokens + (now - bucket.filled_at) * self.per_second)
         bucket.filled_at = now
         if bucket.tokens < 1:
             bucket.left_out += 1

@@ -27,7 +27,7 @@ import trio
 
 from sidecar.errors import SidecarError
 from sidecar.reasons import End
-from sidecar.sockets import abort, is_reset
+from sidecar.sockets import abort, is_reset, unsent
 
 CHUNK: Final = 64 * 1024  # larger ones gain nothing on loopback and cost memory a connection
 LIFETIME_JITTER: Final = 0.1  # of the configured lifetime, at most
@@ -71,8 +71,9 @@ async def relay(
     client: trio.SocketStream,
     upstream: trio.SocketStream,
     *,
+    header: bytes,
     to_upstream: bytes,
-    to_client: bytes,
+    answer: bytes,
     times: RelayTimes,
     traffic: Traffic,
     count: Callable[[Direction, int], None],
@@ -82,19 +83,23 @@ async def relay(
     Args:
         client: the controller's connection.
         upstream: the local process's.
-        to_upstream: bytes that came with the preface; they go first, and count.
-        to_client: bytes of the sidecar's own (the answer); they go first, and don't count.
+        header: the sidecar's own for the local process; it goes first, and doesn't count.
+        to_upstream: bytes that came with the preface; they go next, and count.
+        answer: the sidecar's own for the client; it goes first, and doesn't count.
         times: deadlines of the pair.
         traffic: what went through, kept up to date.
         count: told of every chunk after it was written.
     """
     client_side = _Side(client, reset=End.CLIENT_RESET, closed=End.CLIENT_CLOSED)
     upstream_side = _Side(upstream, reset=End.UPSTREAM_RESET, closed=End.UPSTREAM_CLOSED)
+    pair = _Pair(client_side, upstream_side, times, traffic, count)
     orderly = False
     try:
-        if to_client:
-            await client_side.send(to_client, upstream_side)
-        end = await _Pair(client_side, upstream_side, times, traffic, count).run(to_upstream)
+        if answer:
+            await client_side.send(answer, upstream_side, pair.moved)
+        if header:
+            await upstream_side.send(header, client_side, pair.moved)
+        end = await pair.run(to_upstream)
         orderly = end in {End.CLIENT_CLOSED, End.UPSTREAM_CLOSED}
     except _Reset as reset:
         end = reset.end
@@ -122,8 +127,11 @@ class _Side:
         except OSError as error:
             raise _Reset(self.reset) from error
 
-    async def send(self, data: bytes, source: _Side) -> None:
-        """Send all of *data*, which came from *source*. Raises _Reset, also where *source* breaks off meanwhile."""
+    async def send(self, data: bytes, source: _Side, moved: Callable[[], None]) -> None:
+        """Send all of *data*, which came from *source*. Raises _Reset, also where *source* breaks off meanwhile.
+
+        *moved* is called whenever some of it has gone.
+        """
         sent = 0
         with memoryview(data) as whole:
             while sent < len(whole):
@@ -132,6 +140,7 @@ class _Side:
                         sent += await self.stream.socket.send(whole[sent:])
                     except OSError as error:
                         raise _Reset(self.reset) from error
+                    moved()
                 if patience.cancelled_caught:
                     source.check()
 
@@ -181,14 +190,16 @@ class _Pair:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._pump, Direction.DOWN, self._upstream, self._client, b"")
                 nursery.start_soon(self._pump, Direction.UP, self._client, self._upstream, to_upstream)
+                if self._times.idle is not None:
+                    nursery.start_soon(self._watch_idle, self._times.idle)
         return self._end if self._end is not None else self._deadline()[1]
 
     async def _pump(self, direction: Direction, source: _Side, sink: _Side, data: bytes) -> None:
         try:
             data = data or await source.receive()
             while data:
-                await sink.send(data, source)
-                self._moved(direction, len(data))
+                await sink.send(data, source, self.moved)
+                self._sent(direction, len(data))
                 data = await source.receive()
             sink.send_eof()
             if self._first_closed is None:
@@ -211,23 +222,35 @@ class _Pair:
             self._end = end
         self._scope.cancel()
 
-    def _moved(self, direction: Direction, size: int) -> None:
+    def moved(self) -> None:
+        """Some bytes have gone somewhere: the pair isn't idle."""
+        if self._times.idle is not None:
+            self._active_at = trio.current_time()
+
+    async def _watch_idle(self, idle: float) -> None:
+        """End the pair once nothing has moved for *idle* seconds, in the kernel's buffers neither."""
+        queued = 0
+        while True:
+            await trio.sleep_until(self._active_at + idle)
+            still_queued = unsent(self._client.stream) + unsent(self._upstream.stream)
+            if still_queued != queued:
+                queued = still_queued
+                self.moved()
+            elif trio.current_time() >= self._active_at + idle:
+                self._finish(End.IDLE)
+
+    def _sent(self, direction: Direction, size: int) -> None:
         if direction is Direction.UP:
             self._traffic.up += size
         else:
             self._traffic.down += size
         self._count(direction, size)
-        if self._times.idle is not None:
-            self._active_at = trio.current_time()
-            self._set_deadline()
 
     def _deadline(self) -> tuple[float, End]:
         """When the pair runs out of time as things stand, and of which."""
         deadlines = []
         if self._half_closed_at is not None and self._times.half_close is not None:
             deadlines.append((self._half_closed_at + self._times.half_close, End.HALF_CLOSE))
-        if self._times.idle is not None:
-            deadlines.append((self._active_at + self._times.idle, End.IDLE))
         if self._dies_at is not None:
             deadlines.append((self._dies_at, End.LIFETIME))
         return min(deadlines, default=(float("inf"), End.LIFETIME))

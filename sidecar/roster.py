@@ -13,7 +13,7 @@ synchronous, so that between two looks nothing changes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address
@@ -21,6 +21,7 @@ from ipaddress import IPv4Address, IPv6Address
 import trio
 
 from sidecar.handshake import DRAINING_PREFACE_SECONDS
+from sidecar.identity import ControllerName, Epoch
 from sidecar.preface.claim import ReceivedClaim
 from sidecar.preface.proxy_v2 import Address, InetAddress
 from sidecar.reasons import End, Reason
@@ -53,7 +54,11 @@ class Connection:
         traffic: What was relayed so far.
         scope: Its task's.
         budget: The scope of its time up to the verdict.
-        ended_by: Who ended it from outside, and why.
+        ended_by: Why somebody ended it from outside.
+        controller: Whom the decision took for the dialler, once it has passed.
+        epoch: The epoch that was checked, where epochs are.
+        recheck: Decides it again on the newest record: why it doesn't pass any more, or None.
+        spare: Whether the shadow mode doesn't make a cut, which is counted then.
     """
 
     id: int
@@ -68,6 +73,10 @@ class Connection:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     budget: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended_by: Reason | End | None = None
+    controller: ControllerName | None = None
+    epoch: Epoch | None = None
+    recheck: Callable[[], End | None] | None = None
+    spare: Callable[[End], bool] | None = None
 
     @property
     def source(self) -> IPv4Address | IPv6Address | None:
@@ -79,6 +88,13 @@ class Connection:
         """Whether it was let through, and hasn't ended."""
         return self.step is Step.ADMITTED
 
+    def cut(self, end: End) -> bool:
+        """Cut it, now that it is admitted and right no more. False: the shadow mode spares it."""
+        if self.spare is not None and self.spare(end):
+            return False
+        self.end(end)
+        return True
+
     def end(self, why: Reason | End) -> None:
         """End it from outside: a reason while it has no verdict, an end once admitted. The first word counts."""
         if self.ended_by is None and self.step is not Step.LEAVING:
@@ -89,9 +105,10 @@ class Connection:
 class Roster:
     """All connections of the process, by how far they have come."""
 
-    def __init__(self, *, connections: int, pending: int) -> None:
+    def __init__(self, *, connections: int, pending: int, lingering: int = 1024) -> None:
         self._connections_limit = connections
         self._pending_limit = pending
+        self._lingering_limit = lingering
         self._ids = itertools.count(1)
         self._all: dict[int, Connection] = {}
         self._undecided: dict[IPv4Address | IPv6Address | None, dict[int, Connection]] = {}  # by source; oldest first
@@ -111,15 +128,28 @@ class Roster:
         """Whether ``limits.connections`` are admitted, or about to be."""
         return len(self._passed) >= self._connections_limit
 
-    def enter(self, listener: str, *, peer: InetAddress | None, local: InetAddress | None, now: float) -> Connection:
-        """Give an accepted connection a pending place, by taking one from the source that holds most if need be."""
+    def enter(
+        self,
+        listener: str,
+        *,
+        peer: InetAddress | None,
+        local: InetAddress | None,
+        now: float,
+        refused: bool = False,
+    ) -> Connection:
+        """Give an accepted connection a pending place, by taking one from the source that holds most if need be.
+
+        One that was refused at accept needs none, and mustn't take anybody's.
+        """
+        connection = Connection(next(self._ids), listener, peer, local, now)
+        self._all[connection.id] = connection
+        if refused:
+            return connection
         if self._undecided_count >= self._pending_limit:
             most = max(self._undecided.values(), key=len)
             oldest = next(iter(most.values()))
             self._leave_undecided(oldest)
             oldest.end(Reason.OVER_CAPACITY)
-        connection = Connection(next(self._ids), listener, peer, local, now)
-        self._all[connection.id] = connection
         self._undecided.setdefault(connection.source, {})[connection.id] = connection
         self._undecided_count += 1
         return connection
@@ -138,9 +168,10 @@ class Roster:
         self._leave_undecided(connection)
         self._passed.pop(connection.id, None)
         connection.step = Step.LEAVING
-        if len(self._lingering) >= self._pending_limit:
+        if len(self._lingering) >= self._lingering_limit:
             longest = next(iter(self._lingering))
             self._lingering.pop(longest).cancel()
+        self._left.unpark_all()
         scope = self._lingering[connection.id] = trio.CancelScope()
         return scope
 
@@ -164,6 +195,35 @@ class Roster:
         for connection in tuple(self._passed.values()):
             connection.end(end if connection.admitted else Reason.DRAINING)
 
+    async def decide_again(self) -> None:
+        """Cut those who don't pass any more, and wait until they are gone."""
+        for connection in self.cut_wrong():
+            await self.wait_ended(connection)
+
+    def cut_wrong(self) -> list[Connection]:
+        """Cut those who don't pass any more: these."""
+        cut = []
+        for connection in self._admitted():
+            end = connection.recheck() if connection.recheck is not None else None
+            if end is not None and connection.cut(end):
+                cut.append(connection)
+        return cut
+
+    def cut_all(self, end: End) -> None:
+        """Cut all who are admitted."""
+        for connection in self._admitted():
+            connection.cut(end)
+
+    async def wait_ended(self, connection: Connection) -> None:
+        """Wait until a connection that was admitted is so no more: both of its sockets are closed."""
+        while connection.id in self._passed:
+            await self._left.park()
+
+    def resize(self, *, connections: int, pending: int) -> None:
+        """New limits, for those who come from now on."""
+        self._connections_limit = connections
+        self._pending_limit = pending
+
     async def wait_none_passed(self) -> None:
         """Wait until none is admitted, or about to be."""
         while self._passed:
@@ -173,6 +233,9 @@ class Roster:
         """Wait until nobody is here."""
         while self._all:
             await self._left.park()
+
+    def _admitted(self) -> list[Connection]:
+        return [connection for connection in self._passed.values() if connection.admitted]
 
     def _leave_undecided(self, connection: Connection) -> None:
         same_source = self._undecided.get(connection.source)

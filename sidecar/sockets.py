@@ -7,11 +7,14 @@ Called by ``upstream``, ``relay``, ``connection`` and ``client``; decides nothin
 from __future__ import annotations
 
 import errno
+import fcntl
 import ipaddress
 import os
 import select
 import socket
 import struct
+import sys
+import termios
 from typing import Final
 
 import trio
@@ -66,6 +69,12 @@ def is_reset(stream: trio.SocketStream) -> bool:
     poll = select.poll()
     poll.register(stream.socket.fileno(), 0)  # an error is reported in any case
     return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def unsent(stream: trio.SocketStream) -> int:
+    """Bytes that the kernel holds for the peer: not sent yet, or not acknowledged (tcp(7), SIOCOUTQ)."""
+    held = fcntl.ioctl(stream.socket.fileno(), termios.TIOCOUTQ, bytes(4))
+    return int.from_bytes(held, sys.byteorder)
 
 
 def is_connected_to_itself(stream: trio.SocketStream) -> bool:

@@ -25,6 +25,7 @@ class Process:
     def __init__(self, *until_ready: Sequence[str]) -> None:
         self._until_ready = list(until_ready)
         self.buttons: list[str] = []
+        self.problems: list[str] = []  # what a reload finds wrong
 
     def started(self) -> bool:
         return True
@@ -72,6 +73,10 @@ class Process:
 
     def drain(self) -> None:
         self.buttons.append("drain")
+
+    def reload(self) -> list[str]:
+        self.buttons.append("reload")
+        return self.problems
 
     def shutdown(self) -> None:
         self.buttons.append("shutdown")

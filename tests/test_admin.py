@@ -40,6 +40,7 @@ class Pressed:
 
     def __init__(self) -> None:
         self.buttons: list[str] = []
+        self.problems: list[str] = []
         self.routes = routes({("GET", "/livez"): lambda _: text("alive")}, self)
 
     def status(self) -> Status:
@@ -50,6 +51,10 @@ class Pressed:
 
     def drain(self) -> None:
         self.buttons.append("drain")
+
+    def reload(self) -> list[str]:
+        self.buttons.append("reload")
+        return self.problems
 
     def shutdown(self) -> None:
         self.buttons.append("shutdown")
@@ -64,8 +69,20 @@ def test_the_pages_are_those_of_telemetry_and_its_own() -> None:
         ("GET", "/status"),
         ("GET", "/refusals"),
         ("POST", "/drain"),
+        ("POST", "/reload"),
         ("POST", "/shutdown"),
     }
+
+
+def test_a_reload_that_is_refused_says_what_is_wrong() -> None:
+    pressed = Pressed()
+    assert pressed.ask("POST", "/reload").body == b"reloaded\n"
+
+    pressed.problems = ["sidecar.yaml:3:1: identity: is missing", "and more"]
+    response = pressed.ask("POST", "/reload")
+    assert (response.status, response.body) == (422, b"sidecar.yaml:3:1: identity: is missing\nand more\n")
+    assert pressed.ask("POST", "/reload", origin="http://evil.example").status == 403
+    assert pressed.buttons == ["reload", "reload"]
 
 
 def test_the_status_is_json_in_printable_ascii_whatever_a_claim_holds() -> None:

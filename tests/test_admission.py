@@ -9,19 +9,16 @@ from hypothesis import strategies as st
 from sidecar.admission import (
     AUTHORITY_NEEDED,
     Admitted,
-    Assignment,
     Floor,
     Holder,
     Lease,
     Peer,
-    Regressed,
     Requirement,
     Rules,
     State,
-    Unassigned,
-    Unavailable,
     decide,
 )
+from sidecar.assignment import Assignment, Regressed, Unassigned, Unavailable
 from sidecar.identity import ControllerName, Epoch, Generation, Identity, Instance
 from sidecar.preface.claim import AnswerRequest, Malformed, ReceivedClaim
 from sidecar.reasons import Advice, Reason, Refused
@@ -156,7 +153,7 @@ def test_details_say_both_sides():
     assert detail_of(generation=Generation(8)) == "expected 8, this is 7"
     assert detail_of(instance=U2) == "expected uid-2, this is uid-1"
     assert detail_of(epoch=Epoch(4)) == "epoch 4, floor 5"
-    assert detail_of(state=State(floor=Floor(Generation(9)))) == "expected 7, floor 9"
+    assert detail_of(state=State(floor=Floor(Generation(9)))) == "expected 7, this is at least 9"
 
 
 @pytest.mark.parametrize("part", ["epoch", "controller"])
@@ -177,6 +174,7 @@ def test_a_part_that_the_assignment_does_not_give_cannot_be_compared_and_is_refu
     assert reason_of(rules=rules, reading=None) is Reason.INCARNATION_MALFORMED
     assert detail_of(rules=rules) == f"{part} can't be compared: this slot's assignment gives none"
     assert reason_of(rules=rules, reading=None, **{part: None}) is AUTHORITY_NEEDED
+    assert reason_of(rules=rules, identity=OTHER) is Reason.IDENTITY_MISMATCH, "that one should look elsewhere"
 
 
 @pytest.mark.parametrize("part", ["generation", "instance"])

@@ -16,11 +16,11 @@ from sidecar.client import open_connection
 from sidecar.config import load
 from sidecar.dialler import RefusedError
 from sidecar.errors import StartError
-from sidecar.log import build_logger
+from sidecar.log import LogSwitch, build_logger
 from tests.names import CLAIM, U1, WRONG
 
 
-def config(*, upstream=9, telemetry="127.0.0.1:0", listen="127.0.0.1:0", revalidate_interval="10s"):
+def config(*, upstream=9, telemetry="127.0.0.1:0", listen="127.0.0.1:0", revalidate_interval="10s", more=""):
     text = f"""
 identity: {{cluster: prod-eu, replica: replica-a, ordinal: 2}}
 assignment: {{instance: {U1}, generation: "7", revalidate_interval: {revalidate_interval}}}
@@ -28,6 +28,7 @@ listeners:
   - {{name: compute, listen: "{listen}", upstream: "127.0.0.1:{upstream}", tls: none, answer: full}}
 telemetry: {{listen: "{telemetry}"}}
 admin: {{listen: "127.0.0.1:0"}}
+{more}
 """
     return load(text, file="test.yaml", environ={})
 
@@ -38,9 +39,12 @@ class Running:
     def __init__(self):
         self.stream = io.StringIO()
         self.code = None
+        self.reread = None  # what a reload reads
 
     async def run(self, config):
-        self.code = await app.run(config, build_logger("json", "info", self.stream))
+        switch = LogSwitch(self.stream)
+        logger = build_logger("json", "info", self.stream, switch)
+        self.code = await app.run(config, logger, reread=lambda: self.reread or config, switch=switch)
 
     @property
     def lines(self):
@@ -104,6 +108,7 @@ async def test_it_starts_serves_and_ends_in_order(upstream):
     assert running.events() == [
         *["listening"] * 3,
         "started",
+        "assignment",
         "connection_refused",
         "signal",
         "connection_refused",
@@ -128,15 +133,23 @@ async def test_a_second_signal_ends_it_at_once_with_an_exit_code_that_says_so(up
     await stream.aclose()
 
 
-async def test_a_hangup_ends_nothing():
+async def test_a_hangup_reloads_what_may_change_and_refuses_the_rest_whole():
     running = Running()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(running.run, config())
         await running.address("listeners.compute.listen")
-        assert (await running.get("telemetry", "/readyz"))[0] == 200
+        running.reread = config(more="limits: {connections: 7}\nlog: {level: warning}")
         os.kill(os.getpid(), signal.SIGHUP)
-        await running.wait_for("signal")
-        assert (await running.get("telemetry", "/readyz"))[0] == 200
+        await running.wait_for("signal", effect="reload")
+        _, metrics = await running.get("telemetry", "/metrics")
+        assert "identity_sidecar_connections_limit 7.0" in metrics
+        running.reread = config(upstream=10, more="limits: {connections: 8}")
+        os.kill(os.getpid(), signal.SIGHUP)
+        refused = await running.wait_for("reload_refused")
+        assert refused["problems"] == ["listeners.compute.upstream can't be changed by a reload: restart the sidecar"]
+        _, metrics = await running.get("telemetry", "/metrics")
+        assert "identity_sidecar_connections_limit 7.0" in metrics
+        assert "identity_sidecar_config_last_reload_successful 0.0" in metrics
         os.kill(os.getpid(), signal.SIGTERM)
     assert running.code == 0
 

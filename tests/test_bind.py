@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,6 +117,29 @@ async def test_an_explicit_ipv6_address_on_a_host_without_ipv6_is_an_error() -> 
         StartError, match=r"^listeners\.compute\.listen: this host has no IPv6, which \[::\]:7101 needs"
     ):
         await bind(HostPort("::", 7101), what=WHAT)
+
+
+async def test_where_ipv6_is_switched_off_its_wildcard_counts_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel would let it be bound."""
+    (tmp_path / "if_inet6").touch()
+    monkeypatch.setattr("sidecar.bind._IPV6_ADDRESSES", tmp_path / "if_inet6")
+
+    async with await bind(HostPort(None, 0), what=WHAT) as bound:
+        assert bound.missing == ("IPv6",)
+        assert await reaches("127.0.0.1", bound)
+    with pytest.raises(StartError, match=r"this host has no IPv6, which \[::\]:7101 needs"):
+        await bind(HostPort("::", 7101), what=WHAT)
+
+
+async def test_a_host_that_doesnt_list_its_ipv6_addresses_may_have_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.bind._IPV6_ADDRESSES", tmp_path / "if_inet6")
+
+    async with await bind(HostPort(None, 0), what=WHAT) as bound:
+        assert bound.missing == ()
 
 
 async def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(taken: int) -> None:
@@ -298,3 +323,72 @@ async def test_a_directory_that_doesnt_exist_is_an_error_that_names_the_path(tmp
 
     with pytest.raises(StartError, match=rf"admin\.listen: can't listen on unix:{path}: No such file or directory"):
         await bind(UnixPath(str(path)), what="admin.listen")
+
+
+async def test_it_knows_whether_its_file_is_still_there(tmp_path: Path) -> None:
+    path, aside = tmp_path / "compute.sock", tmp_path / "aside"
+    async with await bind(UnixPath(str(path)), what=WHAT) as bound:
+        assert bound.is_there()
+        path.chmod(0o666)
+        assert bound.is_there()
+        path.rename(aside)
+        assert not bound.is_there()
+        path.symlink_to(aside)
+        assert not bound.is_there()
+        aside.replace(path)
+        assert bound.is_there()
+
+
+async def test_another_socket_at_its_path_isnt_taken_for_its_own(tmp_path: Path) -> None:
+    """Not even on a file system that gives a removed file's inode to the next one: an open socket keeps its own."""
+    path = tmp_path / "compute.sock"
+    async with await bind(UnixPath(str(path)), what=WHAT) as bound:
+        for _ in range(8):
+            path.unlink(missing_ok=True)
+            async with await bind(UnixPath(str(path)), what=WHAT):
+                assert not bound.is_there()
+
+
+async def test_a_tcp_listener_is_always_there() -> None:
+    async with await bind(HostPort("127.0.0.1", 0), what=WHAT) as bound:
+        assert bound.is_there()
+
+
+async def test_a_left_over_stays_where_nothing_may_be_cleared(tmp_path: Path) -> None:
+    path = tmp_path / "compute.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    inode = path.stat().st_ino
+
+    with pytest.raises(StartError, match="already in use"):
+        await bind(UnixPath(str(path)), what=WHAT, clear_left_over=False)
+
+    assert path.stat().st_ino == inode
+    path.unlink()
+    async with await bind(UnixPath(str(path)), what=WHAT, clear_left_over=False) as bound:
+        assert await reaches_path(path, bound)
+
+
+async def test_the_socket_of_a_process_that_was_killed_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "compute.sock"
+    listens = """
+import socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+listening.listen()
+print(flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(  # noqa: ASYNC220  nothing else runs meanwhile
+        [sys.executable, "-c", listens, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(StartError, match="already in use"):
+            await bind(UnixPath(str(path)), what=WHAT)
+        process.kill()
+        process.wait()
+    assert path.is_socket()
+
+    async with await bind(UnixPath(str(path)), what=WHAT) as bound:
+        assert await reaches_path(path, bound)

@@ -18,7 +18,19 @@ def names():
 
 
 def test_the_commands_are_these():
-    assert names() == {"run", "check", "schema", "connect", "status", "wait", "drain", "shutdown", "demo"}
+    assert names() == {
+        "run",
+        "check",
+        "schema",
+        "connect",
+        "status",
+        "wait",
+        "drain",
+        "reload",
+        "shutdown",
+        "floor",
+        "demo",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(names()))

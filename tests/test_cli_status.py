@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from sidecar.admission import Assignment
-from sidecar.authority.values import Values
+from sidecar.assignment import Assignment
 from sidecar.cli import status
 from sidecar.cli.admin_client import NoAdminError
 from sidecar.identity import ControllerName
@@ -22,6 +21,7 @@ from sidecar.preface.claim import ReceivedClaim
 from sidecar.reasons import Reason, Refused
 from sidecar.roster import Connection
 from tests.admin_servers import Process, call, parsed, running
+from tests.house import ScriptedAuthority
 from tests.names import OTHER, OWN, inet
 
 
@@ -67,7 +67,7 @@ async def test_the_refusals_of_a_real_log_can_be_shown(capsys: pytest.CaptureFix
         def refusals(self) -> Sequence[Mapping[str, object]]:
             logger = build_logger("json", "error", io.StringIO())
             refusals = RefusalLog(logger, per_second=1, clock=trio.current_time, on_suppressed=lambda: None)
-            journal = Journal(logger, refusals, OWN, Values(Assignment()))
+            journal = Journal(logger, refusals, OWN, ScriptedAuthority(Assignment()))
             early, late = (
                 Connection(number, "compute", inet("10.0.0.7", 41000), None, trio.current_time()) for number in (1, 2)
             )

@@ -121,7 +121,6 @@ def test_a_configuration_cant_be_changed() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        written(assignment="{generation: {file: /x}}"),
         written(identity="{cluster: a}"),
         written(listener="name: a, listen: ':1', upstream: 'handoff:/x', tls: none"),
     ],

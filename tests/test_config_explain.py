@@ -93,3 +93,41 @@ def test_a_remark_is_one_line_and_a_warning_is_marked() -> None:
     assert str(Remark("a", "does x", warning=True)) == "a: warning: does x"
     for remark in remarks(written(more="require: [identity]")):
         assert len(str(remark).splitlines()) == 1
+
+
+def test_what_is_read_from_files_is_told_apart_from_what_is_fixed() -> None:
+    text = written(assignment="{instance: u, generation: {file: /etc/g}, poll_interval: 5s}")
+    assert says(
+        text, "instance from the configuration, fixed for the life of the container, and generation from files, looked"
+    )
+    assert says(text, "looked at every 5 s")
+    assert not says(written(assignment="{generation: {file: /etc/g}}"), "fixed for the life")
+
+
+def test_a_memory_that_stands_in_for_a_silent_authority_is_said() -> None:
+    text = written(assignment="{generation: 7, on_unavailable: last_known, max_age: 5s}")
+    assert says(text, "the last known one admits claims that equal it, for 5 s")
+    assert not says(written(), "last known")
+
+
+def test_a_floor_that_ends_with_the_process_is_said() -> None:
+    assert says(written(), "the floor lives in memory")
+    assert not says(written(more="state_dir: /x"), "the floor lives in memory")
+
+
+def test_the_shadow_mode_is_a_warning_at_every_start() -> None:
+    assert any("stops nothing" in line for line in warnings(written(more="enforcement: shadow")))
+
+
+def test_one_place_is_said() -> None:
+    assert says(written(listener=f"{LISTENER}, tls: none, concurrency: exclusive"), "one connection at a time")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"), [("", "never raises its epoch floor"), (", unsafe_epoch: true", "believes any dialler's epoch")]
+)
+def test_epochs_that_nothing_proves_are_a_warning(more: str, words: str) -> None:
+    listener = f"{LISTENER}, tls: none, require: [identity, epoch, generation]{more}"
+    text = written(listener=listener, more="state_dir: /x")
+    assert any(words in line for line in warnings(text))
+    assert not says(text, "epochs aren't checked")

@@ -46,7 +46,6 @@ timeouts: {}
         (6, "listeners[1].listen"),
         (6, "listeners[1].tls"),
         (6, "listeners[1].tls.client_cas"),
-        (7, "enforcement"),
         (8, "timeouts"),
     ]
 

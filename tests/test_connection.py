@@ -2,153 +2,25 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 import trio
-from prometheus_client import CollectorRegistry
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
-from sidecar.admission import Assignment, Requirement, Rules, State, Unavailable
-from sidecar.config import HostPort
-from sidecar.connection import REFUSAL_SECONDS, Gate, Times
+from sidecar.admission import State
+from sidecar.assignment import Unavailable
+from sidecar.connection import REFUSAL_SECONDS
 from sidecar.identity import Generation
-from sidecar.metrics import Metrics
-from sidecar.preface.answer import Answer, read_answer
-from sidecar.preface.claim import TlvTypes
+from sidecar.preface.answer import read_answer
 from sidecar.preface.proxy_v2 import read_header
 from sidecar.reasons import End, Probe, Reason, Refused
-from sidecar.relay import RelayTimes
-from sidecar.roster import Roster, Step
+from sidecar.roster import Step
 from sidecar.sockets import abort
-from tests.names import CLAIM, OWN, U1, U2, WRONG, inet, preface
-from tests.wires import closed, is_reset, receive_all, tcp_pair
-
-SEVEN = Assignment(Generation(7), U1)
-EIGHT = Assignment(Generation(8), U1)
-
-
-class ScriptedAuthority:
-    """Answers what it was told to, when it was told to."""
-
-    def __init__(self, reading):
-        self.newest = reading
-        self.reads = 0
-        self.may_answer = trio.Event()
-        self.may_answer.set()
-
-    async def read(self):
-        self.reads += 1
-        await self.may_answer.wait()
-        return self.newest
-
-
-class RecordingJournal:
-    """Keeps what it was told instead of writing it."""
-
-    def __init__(self):
-        self.events = []
-
-    def __getattr__(self, name):
-        return lambda connection, *what: self.events.append((name, *what))
-
-
-class LocalProcess:
-    """Stands for the local process: it keeps every connection that reaches it."""
-
-    def __init__(self):
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.listener = trio.SocketListener(trio.socket.from_stdlib_socket(self.server))
-        self.port = self.listener.socket.getsockname()[1]
-        self.backlog = 0
-
-    async def accept(self):
-        return await self.listener.accept()
-
-    async def untouched(self):
-        with trio.move_on_after(0.05):
-            await (await self.accept()).aclose()
-            return False
-        return True
-
-
-class House:
-    """Everything that a gate needs, and connections through it."""
-
-    def __init__(self, nursery, process):
-        self.nursery, self.process = nursery, process
-        self.authority = ScriptedAuthority(SEVEN)
-        self.roster = Roster(connections=4, pending=4)
-        self.state = State()
-        self.journal = RecordingJournal()
-        self.metrics = Metrics(CollectorRegistry(), listeners=["compute"], wall_clock=lambda: 0.0)
-        self.gate = Gate(
-            rules=Rules(OWN, frozenset({Requirement.IDENTITY, Requirement.GENERATION, Requirement.INSTANCE})),
-            tlvs=TlvTypes(),
-            upstream=HostPort("127.0.0.1", process.port),
-            full_answer=True,
-            times=Times(preface=5, authority=2, connect=2, keepalive=30, user_timeout=30),
-            relay_times=RelayTimes(half_close=300, idle=None, lifetime=None),
-            refusal_drain=1 << 20,
-            authority=self.authority,
-            roster=self.roster,
-            state=lambda: self.state,
-            metrics=self.metrics.listener("compute"),
-            journal=self.journal,
-        )
-
-    async def connect(self, *, verdict=None, **pair):
-        controller, client = await tcp_pair(**pair)
-        connection = self.enter()
-        self.nursery.start_soon(self.gate.serve, client, connection, verdict)
-        return controller, connection, client
-
-    def enter(self):
-        connection = self.roster.enter(
-            "compute", peer=inet("127.0.0.1", 51000), local=inet("127.0.0.1", 7101), now=trio.current_time()
-        )
-        self.gate.metrics.accepted()
-        return connection
-
-    def counts(self):
-        counts = self.gate.metrics.counts()
-        return {name: value for name, value in counts.items() if value}
-
-    async def settled(self, *expected):
-        """Wait until everybody has left, then compare what was told to the journal."""
-        with trio.fail_after(5):
-            await self.roster.wait_empty()
-        assert [event for event in self.journal.events if event[0] != "admitted"] == list(expected)
-        counts = self.gate.metrics.counts()
-        assert counts["pending"] == counts["active"] == 0
-        settled = sum(sum(counts[name].values()) for name in ("admitted", "rejected", "probes"))
-        assert counts["accepted"] == settled
-
-
-@pytest.fixture
-async def process():
-    process = LocalProcess()
-    yield process
-    await process.listener.aclose()
-
-
-@pytest.fixture
-async def house(nursery, process):
-    return House(nursery, process)
-
-
-@pytest.fixture
-def autojump_clock():
-    return MockClock(autojump_threshold=0.02)
-
-
-async def answer_of(stream) -> Answer:
-    data = await receive_all(stream)
-    header = read_header(data)
-    assert header.length == len(data)
-    return read_answer(header)
+from tests.house import EIGHT, SEVEN, House, ScriptedAuthority, answer_of
+from tests.names import CLAIM, U2, WRONG, preface
+from tests.wires import closed, is_reset, receive_all
 
 
 async def test_a_right_claim_reaches_the_local_process_with_every_byte_after_it(house, process):
@@ -220,7 +92,7 @@ async def test_the_reason_survives_unread_input(house):
         assert (await answer_of(controller)).verdict == "identity_mismatch"
 
 
-async def test_a_refused_peer_that_goes_on_sending_is_left_after_its_moment(house, autojump_clock):
+async def test_a_refused_peer_that_goes_on_sending_is_left_after_its_moment(house, patient_clock):
     controller, _, client = await house.connect()
     began = trio.current_time()
     async with controller:
@@ -230,7 +102,7 @@ async def test_a_refused_peer_that_goes_on_sending_is_left_after_its_moment(hous
     assert closed(client)
 
 
-async def test_no_more_unread_input_is_taken_than_the_limit_says(house, autojump_clock):
+async def test_no_more_unread_input_is_taken_than_the_limit_says(house, patient_clock):
     house.gate = replace(house.gate, refusal_drain=1000)
     controller, _, _ = await house.connect()
     began = trio.current_time()
@@ -268,7 +140,7 @@ async def test_a_reset_within_the_preface_is_truncated(house):
     await house.settled(("refused", Refused(Reason.PREFACE_MALFORMED, "truncated")))
 
 
-async def test_the_budget_is_one_and_not_one_for_each_byte(house, autojump_clock):
+async def test_the_budget_is_one_and_not_one_for_each_byte(house, patient_clock):
     controller, _, _ = await house.connect()
     began = trio.current_time()
 
@@ -285,7 +157,7 @@ async def test_the_budget_is_one_and_not_one_for_each_byte(house, autojump_clock
     await house.settled(("refused", Refused(Reason.PREFACE_TIMEOUT)))
 
 
-async def test_nothing_of_the_budget_is_left_after_the_verdict(house, process, autojump_clock):
+async def test_nothing_of_the_budget_is_left_after_the_verdict(house, process, patient_clock):
     controller, _, _ = await house.connect()
     async with controller:
         await controller.send_all(preface())
@@ -295,7 +167,7 @@ async def test_nothing_of_the_budget_is_left_after_the_verdict(house, process, a
             assert await upstream.receive_some() == b"still here"
 
 
-async def test_an_authority_that_keeps_silent_is_unavailable_after_its_own_time(house, process, autojump_clock):
+async def test_an_authority_that_keeps_silent_is_unavailable_after_its_own_time(house, process, patient_clock):
     house.authority.may_answer = trio.Event()
     controller, _, _ = await house.connect()
     began = trio.current_time()
@@ -306,7 +178,7 @@ async def test_an_authority_that_keeps_silent_is_unavailable_after_its_own_time(
     assert await process.untouched()
 
 
-async def test_where_the_preface_left_less_time_the_budget_ends_first(house, autojump_clock):
+async def test_where_the_preface_left_less_time_the_budget_ends_first(house, patient_clock):
     house.authority.may_answer = trio.Event()
     controller, _, _ = await house.connect()
     began = trio.current_time()
@@ -330,16 +202,16 @@ async def test_what_changes_while_the_local_process_is_dialled_is_decided_again_
     house, process, monkeypatch
 ):
     """Admitted at 7 must not happen after 8 is known."""
-    import sidecar.connection
+    import sidecar.passage
 
-    dial = sidecar.connection.connect
+    dial = sidecar.passage.connect
 
     async def connect_while_the_assignment_moves_on(address):
         stream = await dial(address)
         house.authority.newest = EIGHT
         return stream
 
-    monkeypatch.setattr(sidecar.connection, "connect", connect_while_the_assignment_moves_on)
+    monkeypatch.setattr(sidecar.passage, "connect", connect_while_the_assignment_moves_on)
     controller, _, _ = await house.connect()
     async with controller:
         await controller.send_all(preface(answer=True) + b"PING")
@@ -374,7 +246,7 @@ async def test_when_all_places_are_taken_a_right_claim_is_told_to_retry(house, p
         await stream.aclose()
 
 
-async def test_while_draining_a_right_claim_is_refused_and_a_slow_preface_gets_a_second(house, autojump_clock):
+async def test_while_draining_a_right_claim_is_refused_and_a_slow_preface_gets_a_second(house, patient_clock):
     house.state = State(draining=True)
     controller, _, _ = await house.connect()
     async with controller:

@@ -5,8 +5,7 @@ import io
 import trio
 from prometheus_client import CollectorRegistry
 
-from sidecar.admission import Assignment, Unassigned
-from sidecar.authority.values import Values
+from sidecar.assignment import Assignment, Unassigned
 from sidecar.control import ProcessControl
 from sidecar.identity import Generation
 from sidecar.lifecycle import Lifecycle
@@ -18,15 +17,22 @@ from sidecar.roster import Roster, Step
 from tests.names import OWN, U1, inet
 
 
+class Known:
+    """An authority of which only the newest reading is asked."""
+
+    def __init__(self, newest):
+        self.newest = newest
+
+
 def control(reading=Assignment(Generation(7), U1)):  # noqa: B008
-    authority, roster = Values(reading), Roster(connections=9, pending=9)
-    lifecycle = Lifecycle(roster, authority, delay=0, timeout=25, on_state=lambda _: None)
+    roster = Roster(connections=9, pending=9)
+    lifecycle = Lifecycle(roster, obstacles=list, delay=0, timeout=25, on_state=lambda _: None)
     refusals = RefusalLog(
         build_logger("json", "info", io.StringIO()), per_second=9, clock=trio.current_time, on_suppressed=lambda: None
     )
     metrics = Metrics(CollectorRegistry(), listeners=["compute"], wall_clock=lambda: 0.0)
     addresses = {"compute": ["127.0.0.1:7101"]}
-    return ProcessControl(OWN, authority, lifecycle, roster, metrics, refusals, addresses)
+    return ProcessControl(OWN, Known(reading), lifecycle, roster, metrics, refusals, addresses, lambda: ["no"])
 
 
 async def test_the_status_says_who_this_is_and_what_it_does():
@@ -72,6 +78,10 @@ async def test_health_and_buttons_are_the_lifecycles():
     assert each.not_ready() == ["draining"]
     each.shutdown()
     assert each.not_ready() == ["stopping"]
+
+
+async def test_a_reload_says_what_is_wrong():
+    assert control().reload() == ["no"]
 
 
 async def test_refusals_are_those_that_were_logged():

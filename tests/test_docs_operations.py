@@ -9,14 +9,14 @@ from pathlib import Path
 
 import trio
 
-from sidecar.admission import Assignment
-from sidecar.authority.values import Values
+from sidecar.assignment import Assignment
 from sidecar.identity import ControllerName, Epoch, Generation
 from sidecar.journal import Journal
 from sidecar.log import RefusalLog, build_logger
 from sidecar.preface.claim import ReceivedClaim
 from sidecar.reasons import End, Probe, Reason, Refused
 from sidecar.roster import Connection
+from tests.house import ScriptedAuthority
 from tests.names import OWN, U1, inet
 
 DOCUMENT = (Path(__file__).resolve().parent.parent / "docs" / "operations.md").read_text()
@@ -27,7 +27,7 @@ async def test_every_field_of_a_connections_line_is_listed_and_no_other() -> Non
     stream, now = io.StringIO(), [0.0]
     logger = build_logger("json", "debug", stream)
     refusals = RefusalLog(logger, per_second=1, clock=lambda: now[0], on_suppressed=lambda: None)
-    journal = Journal(logger, refusals, OWN, Values(Assignment(Generation(7), U1)))
+    journal = Journal(logger, refusals, OWN, ScriptedAuthority(Assignment(Generation(7), U1)))
     connection = Connection(4, "compute", inet("192.0.2.9", 51000), inet("127.0.0.1", 7101), trio.current_time())
     connection.claim = ReceivedClaim(OWN, Generation(7), U1, Epoch(3), ControllerName("c-1"))
     connection.claimed_source = inet("198.51.100.7", 1)

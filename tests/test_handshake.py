@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.admission import Admitted, Assignment, Peer, Requirement, Rules, State, Unassigned, Unavailable
+from sidecar.admission import Admitted, Floor, Peer, Requirement, Rules, State
+from sidecar.assignment import Assignment, Unassigned, Unavailable
 from sidecar.handshake import Handshake, Wait
-from sidecar.identity import Generation, Identity
+from sidecar.identity import Epoch, Generation, Identity
 from sidecar.preface.claim import Claim, TlvTypes, write_claim
 from sidecar.preface.proxy_v2 import write_header
 from sidecar.reasons import Advice, Probe, Reason, Refused
@@ -117,26 +118,26 @@ def refused(**kwargs):
 def test_who_asked_for_no_answer_gets_none():
     handshake = new()
     handshake.receive(preface(), QUIET)
-    assert handshake.answer(Admitted(ASSIGNED), ASSIGNED, full=True) is None
+    assert handshake.answer(Admitted(ASSIGNED), ASSIGNED, Floor(), full=True) is None
 
 
 def test_a_reason_found_before_the_preface_was_complete_is_not_answered():
     handshake = new()
     handshake.receive(preface(answer=True)[:-1], QUIET)
-    assert handshake.answer(Refused(Reason.PREFACE_TIMEOUT), ASSIGNED, full=True) is None
+    assert handshake.answer(Refused(Reason.PREFACE_TIMEOUT), ASSIGNED, Floor(), full=True) is None
 
 
 def test_an_admission_names_the_side_that_was_admitted_to():
     handshake = new()
     handshake.receive(preface(answer=True), QUIET)
-    answer = handshake.answer(Admitted(ASSIGNED), ASSIGNED, full=False)
+    answer = handshake.answer(Admitted(ASSIGNED), ASSIGNED, Floor(), full=False)
     assert (answer.verdict, answer.advice) == ("admitted", None)
     assert (answer.identity, answer.generation, answer.instance) == (OWN, Generation(7), U1)
 
 
 def test_a_refusal_tells_a_stranger_the_verdict_and_the_advice_alone():
     handshake, verdict = refused()
-    answer = handshake.answer(verdict, ASSIGNED, full=False)
+    answer = handshake.answer(verdict, ASSIGNED, Floor(), full=False)
     assert (answer.verdict, answer.advice) == ("identity_mismatch", Advice.RE_RESOLVE)
     assert (answer.detail, answer.identity, answer.generation, answer.instance) == ("", None, None, None)
 
@@ -144,7 +145,7 @@ def test_a_refusal_tells_a_stranger_the_verdict_and_the_advice_alone():
 @pytest.mark.parametrize(("full", "peer"), [(True, Peer()), (False, Peer(proven=True))])
 def test_a_refusal_tells_the_rest_to_a_proven_peer_and_where_the_listener_says_so(full, peer):
     handshake, verdict = refused(peer=peer)
-    answer = handshake.answer(verdict, ASSIGNED, full=full)
+    answer = handshake.answer(verdict, ASSIGNED, Floor(), full=full)
     assert answer.detail == "ordinal: expected 3, this is 2"
     assert (answer.identity, answer.generation, answer.instance) == (OWN, Generation(7), U1)
 
@@ -152,7 +153,7 @@ def test_a_refusal_tells_the_rest_to_a_proven_peer_and_where_the_listener_says_s
 @pytest.mark.parametrize("newest", [Unavailable("down"), Unassigned(pending=True)])
 def test_a_refusal_names_no_incarnation_that_is_not_known(newest):
     handshake, verdict = refused()
-    answer = handshake.answer(verdict, newest, full=True)
+    answer = handshake.answer(verdict, newest, Floor(), full=True)
     assert (answer.identity, answer.generation, answer.instance) == (OWN, None, None)
 
 
@@ -162,9 +163,23 @@ def test_an_answer_asked_for_in_a_wrong_way_is_answered_all_the_same():
     header = write_header(source=None, destination=None, tlvs=(*twice, twice[-1]))
     verdict = handshake.receive(header, QUIET)
     assert verdict == Refused(Reason.PREFACE_MALFORMED, "answer_duplicate")
-    assert handshake.answer(verdict, ASSIGNED, full=True).verdict == "preface_malformed"
+    assert handshake.answer(verdict, ASSIGNED, Floor(), full=True).verdict == "preface_malformed"
 
 
 def test_an_identity_without_incarnation_is_enough_where_that_is_all_that_is_required():
     handshake = new(rules=Rules(OWN, frozenset({Requirement.IDENTITY})))
     assert handshake.receive(preface(Claim(Identity.parse(str(OWN)))), QUIET) is Wait.AUTHORITY
+
+
+@pytest.mark.parametrize(("epoch", "named"), [(4, Epoch(5)), (9, None)])
+def test_the_epoch_floor_is_named_where_the_epoch_was_the_reason(epoch, named):
+    """And only there: it says who leads."""
+    handshake = new(rules=Rules(OWN, frozenset({Requirement.IDENTITY, Requirement.EPOCH})))
+    claim = Claim(OWN if named else WRONG.identity, epoch=Epoch(epoch))
+    floor = Floor(None, Epoch(5))
+    verdict = handshake.receive(preface(claim, answer=True), State(floor=floor))
+    if verdict is Wait.AUTHORITY:
+        verdict = handshake.decide(ASSIGNED, State(floor=floor))
+    assert isinstance(verdict, Refused)
+    assert handshake.answer(verdict, ASSIGNED, floor, full=True).epoch == named
+    assert handshake.answer(verdict, ASSIGNED, floor, full=False).epoch is None

@@ -8,8 +8,7 @@ import json
 import pytest
 import trio
 
-from sidecar.admission import Assignment, Unavailable
-from sidecar.authority.values import Values
+from sidecar.assignment import Assignment, Unavailable
 from sidecar.identity import Epoch, Generation
 from sidecar.journal import Journal
 from sidecar.log import RefusalLog, build_logger
@@ -19,13 +18,20 @@ from sidecar.roster import Connection
 from tests.names import OTHER, OWN, U1, inet
 
 
+class Known:
+    """An authority of which only the newest reading is asked."""
+
+    def __init__(self, newest):
+        self.newest = newest
+
+
 class House:
     def __init__(self, *, level="info", form="json", per_second=10, reading=Assignment(Generation(7), U1)):  # noqa: B008
         self.stream = io.StringIO()
         logger = build_logger(form, level, self.stream)
         refusals = RefusalLog(logger, per_second=per_second, clock=trio.current_time, on_suppressed=lambda: None)
         self.refusals = refusals
-        self.journal = Journal(logger, refusals, OWN, Values(reading))
+        self.journal = Journal(logger, refusals, OWN, Known(reading))
 
     @property
     def lines(self):

@@ -20,17 +20,24 @@ PACKAGE = ROOT / "sidecar"
 # From the bottom up: a module imports from the layers below its own. A package counts as one entry with all it holds.
 LAYERS = {
     "words": {"errors", "identity", "reasons"},
-    "pure": {"admission", "config", "dialler", "handshake", "preface"},
+    "pure": {"admission", "assignment", "config", "dialler", "handshake", "preface"},
     "seams": {
         *("accept", "authority", "bind", "descriptors", "exposition", "http_server", "line_sink", "log", "metrics"),
-        *("floor", "relay", "sockets", "upstream"),
+        *("floor", "proc_net", "relay", "sockets", "upstream"),
     },
-    "flow": {"connection", "journal", "lifecycle", "listener", "roster"},
-    "edges": {"__main__", "admin", "app", "cli", "client", "client_blocking", "control", "demo", "telemetry"},
+    "flow": {
+        *("arrival", "connection", "epoch_floor", "exclusive", "gate", "journal", "lifecycle", "listener", "passage"),
+        *("roster", "standing"),
+    },
+    "edges": {
+        *("__main__", "admin", "app", "cli", "client", "client_blocking", "control", "demo", "exposure", "gates"),
+        *("opening", "rebind", "reload", "telemetry"),
+    },
 }
 
 # Each seam stands alone, so that it can be tested and replaced alone. A pair (importer, imported) here needs a reason.
 SEAMS_THAT_LEAN_ON_ANOTHER = {
+    ("authority", "floor"),  # a record is kept before it is acted on
     ("authority", "metrics"),  # a reading is timed and counted where it happens, whoever asked for it
     ("metrics", "exposition"),  # one library in two files: what is counted, and how it is written out
     ("log", "line_sink"),  # a line's form, and getting it out

@@ -4,26 +4,29 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from sidecar.admission import Assignment, Unassigned
-from sidecar.authority.values import Values
-from sidecar.identity import Generation
 from sidecar.lifecycle import Lifecycle
 from sidecar.metrics import State
 from sidecar.reasons import End, Reason
 from sidecar.roster import Roster, Step
+from sidecar.standing import Obstacle
 from tests.names import inet
 
 
 class House:
     """A lifecycle and connections that end when they are told to, or after their time."""
 
-    def __init__(self, nursery, *, delay=0.0, timeout=25.0, reading=Assignment(Generation(7))):  # noqa: B008
+    def __init__(self, nursery, *, delay=0.0, timeout=25.0):
         self.nursery = nursery
         self.roster = Roster(connections=99, pending=99)
         self.states = []
         self.ends = []
+        self.obstacles = []
         self.lifecycle = Lifecycle(
-            self.roster, Values(reading), delay=delay, timeout=timeout, on_state=self.states.append
+            self.roster,
+            obstacles=lambda: self.obstacles,
+            delay=delay,
+            timeout=timeout,
+            on_state=self.states.append,
         )
         self.lifecycle.start()
 
@@ -47,17 +50,34 @@ class House:
         return await self.lifecycle.wait_gone()
 
 
-async def test_it_is_ready_once_started_with_an_assignment(nursery):
+async def test_it_is_ready_once_started(nursery):
     house = House(nursery)
     assert house.lifecycle.not_ready() == []
     assert house.states == [State.READY]
-    assert not house.lifecycle.snapshot().draining
+    assert not house.lifecycle.refusing
 
 
-async def test_before_the_start_and_without_an_assignment_it_says_what_is_lacking(nursery):
-    house = House(nursery, reading=Unassigned(pending=True))
+async def test_what_stands_in_the_way_of_readiness_is_said_and_is_the_state(nursery):
+    house = House(nursery)
+    house.obstacles = [Obstacle(State.REGRESSED, "6 after 7"), Obstacle(State.PENDING, "pending: /etc/x")]
+    assert house.lifecycle.not_ready() == ["6 after 7", "pending: /etc/x"]
+    house.lifecycle.refresh()
+    assert house.states[-1] is State.REGRESSED
     house.lifecycle.started = False
-    assert house.lifecycle.not_ready() == ["listeners don't accept yet", "no assignment has been read"]
+    assert house.lifecycle.not_ready()[0] == "listeners don't accept yet"
+    assert house.lifecycle.state is State.PENDING
+    house.lifecycle.shutdown()
+    assert house.lifecycle.state is State.STOPPING
+
+
+async def test_other_limits_hold_for_a_drain_that_has_not_begun(nursery, autojump_clock):
+    house = House(nursery, timeout=3600)
+    began = trio.current_time()
+    house.connect()
+    house.lifecycle.retime(delay=2, timeout=5)
+    house.lifecycle.shutdown()
+    assert await house.end() == 0
+    assert trio.current_time() - began == pytest.approx(7.5)
 
 
 async def test_a_drain_refuses_and_ends_nothing(nursery, autojump_clock):
@@ -65,7 +85,7 @@ async def test_a_drain_refuses_and_ends_nothing(nursery, autojump_clock):
     connection = house.connect()
     house.lifecycle.drain()
     house.lifecycle.drain()
-    assert house.lifecycle.snapshot().draining
+    assert house.lifecycle.refusing
     assert house.lifecycle.not_ready() == ["draining"]
     assert house.states == [State.READY, State.DRAINING]
     await trio.sleep(1000)
@@ -124,9 +144,9 @@ async def test_in_the_delay_readiness_is_off_and_claims_are_still_admitted(nurse
     house.lifecycle.shutdown()
     await trio.sleep(1)
     assert house.lifecycle.not_ready() == ["stopping"]
-    assert not house.lifecycle.snapshot().draining
+    assert not house.lifecycle.refusing
     await trio.sleep(1.5)
-    assert house.lifecycle.snapshot().draining
+    assert house.lifecycle.refusing
     nursery.cancel_scope.cancel()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 
 import pytest
 
@@ -56,13 +57,34 @@ def test_a_line_longer_than_a_pipe_takes_at_once_is_written_in_pieces(pipe):
     assert drain(reader) == b"x" * 20_000 + b"\n"
 
 
-def test_a_line_longer_than_the_room_that_is_left_waits_for_nobody(pipe):
+def test_a_line_longer_than_the_room_that_is_left_is_cut_off_and_the_next_ones_are_whole(pipe):
     reader, writer = pipe
     each = sink(writer)
     each.line("x" * 1_000_000)
-    drain(reader)
+    cut_off = drain(reader)
+    assert set(cut_off) == {ord("x")}
     each.line("again")
-    assert drain(reader).decode().splitlines()[-2:] == ["lost 1", "again"]
+    assert drain(reader).decode().splitlines() == ["", "lost 1", "again"]
+
+
+def test_a_terminal_that_nobody_reads_costs_lines_and_no_time():
+    master, terminal = os.openpty()
+    with open(terminal, "w") as stream:
+        each = sink(stream)
+        for _ in range(5000):
+            each.line("x" * 99)
+        assert os.get_blocking(terminal), "others who write there go on as before"
+        assert each._lost > 0
+    os.close(master)
+
+
+def test_a_socket_that_nobody_reads_costs_lines_and_no_time():
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ours.makefile("w") as stream:
+        each = sink(stream)
+        for _ in range(50_000):
+            each.line("x" * 99)
+        assert each._lost > 0
 
 
 def test_a_reader_that_is_gone_is_borne():

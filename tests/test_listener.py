@@ -13,7 +13,6 @@ import trio.testing
 from prometheus_client import CollectorRegistry
 
 from sidecar.bind import BACKLOG
-from sidecar.connection import Gate
 from sidecar.listener import BACK_OFF_SECONDS, SAY_AGAIN_SECONDS, Listener
 from sidecar.metrics import Metrics
 from sidecar.reasons import Reason, Refused
@@ -21,18 +20,25 @@ from sidecar.roster import Roster
 
 
 class RecordingGate:
-    """Stands where the gate does and keeps what it is given to serve."""
+    """Keeps what it is given to serve."""
 
     def __init__(self, metrics, roster):
         self.metrics, self.roster = metrics.listener("compute"), roster
         self.served = []
         self.serve_ended = trio.Event()
 
-    async def serve(self, stream, connection, verdict):
-        async with stream:
-            self.served.append((connection, verdict))
-            self.serve_ended.set()
-        self.roster.leave(connection)
+
+async def record(gate, stream, connection, verdict):
+    """Stands where the spine does."""
+    async with stream:
+        gate.served.append((connection, verdict))
+        gate.serve_ended.set()
+    gate.roster.leave(connection)
+
+
+@pytest.fixture(autouse=True)
+def no_spine(monkeypatch):
+    monkeypatch.setattr("sidecar.listener.serve", record)
 
 
 class RecordingLogger:
@@ -53,10 +59,10 @@ def logger():
     return RecordingLogger()
 
 
-def listener(registry, logger, *, sources=(), connections=9) -> tuple[Listener, Gate]:
+def listener(registry, logger, *, sources=(), connections=9):
     metrics = Metrics(registry, listeners=["compute"], wall_clock=lambda: 0.0)
     gate = RecordingGate(metrics, Roster(connections=connections, pending=9))
-    return Listener("compute", [ip_network(each) for each in sources], gate, metrics, logger), gate
+    return Listener("compute", [ip_network(each) for each in sources], lambda: gate, metrics, logger), gate
 
 
 async def dial(each, gate):

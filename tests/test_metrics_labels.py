@@ -17,7 +17,10 @@ def test_the_label_values_are_those_that_users_depend_on() -> None:
         "Outcome": ["admitted", "refused"],
         "ReadResult": ["assigned", "unassigned", "unavailable", "regressed"],
         "Stage": ["preface"],
-        "State": ["pending", "not_assigned", "regressed", "ready", "draining", "stopping"],
+        "State": [
+            *("pending", "not_assigned", "regressed", "floor_unavailable", "upstream_missing"),
+            *("ready", "draining", "stopping"),
+        ],
     }
 
 

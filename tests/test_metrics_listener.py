@@ -149,6 +149,18 @@ def test_the_buckets_of_an_admission_span_half_a_millisecond_to_ten_seconds() ->
     scraped.value("admission_duration_seconds_bucket", outcome="admitted", le="10.0")
 
 
+def test_what_the_shadow_mode_lets_through_is_counted_apart() -> None:
+    scraped = Scraped()
+    scraped.listener.shadow_rejected(Reason.IDENTITY_MISMATCH)
+    scraped.listener.shadow_cut(End.GENERATION_STALE)
+    scraped.listener.takeover_failed()
+
+    assert scraped.value("shadow_rejections_total", reason="identity_mismatch") == 1
+    assert scraped.value("shadow_cuts_total", cause="generation_stale") == 1
+    assert scraped.value("takeovers_failed_total") == 1
+    assert scraped.value("connections_rejected_total", reason="identity_mismatch") == 0
+
+
 def test_counts_for_people_leave_out_what_never_happened() -> None:
     scraped = Scraped()
     for _ in range(4):
@@ -165,6 +177,8 @@ def test_counts_for_people_leave_out_what_never_happened() -> None:
         "admitted": {"authority": 1},
         "rejected": {"draining": 1},
         "probes": {"closed_before_preface": 1},
+        "shadow_rejected": {},
+        "shadow_cuts": {},
         "ended": {},
         "bytes_up": 10,
         "bytes_down": 0,

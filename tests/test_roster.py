@@ -82,9 +82,73 @@ async def test_a_refused_one_frees_its_place_at_once_and_lingers_until_it_leaves
 
 
 async def test_of_too_many_that_linger_the_longest_gives_way():
-    roster = Roster(connections=9, pending=2)
+    roster = Roster(connections=9, pending=9, lingering=2)
     scopes = [roster.linger(enter(roster)) for _ in range(3)]
     assert [scope.cancel_called for scope in scopes] == [True, False, False]
+
+
+async def test_one_that_was_refused_at_accept_takes_nobodys_place():
+    roster = Roster(connections=9, pending=1)
+    good = enter(roster)
+    roster.linger(roster.enter("compute", peer=inet("192.0.2.9", 1), local=LOCAL, now=0.0, refused=True))
+    assert good.ended_by is None
+    assert len(roster) == 2
+
+
+async def test_deciding_again_cuts_those_who_do_not_pass_and_waits_until_they_are_gone(nursery):
+    roster = Roster(connections=9, pending=9)
+    right, wrong, dialling = (enter(roster) for _ in range(3))
+    for connection in (right, wrong):
+        admit(roster, connection)
+    roster.take_place(dialling)
+    right.recheck = lambda: None
+    wrong.recheck = dialling.recheck = lambda: End.GENERATION_STALE
+    done = trio.Event()
+
+    async def decide():
+        await roster.decide_again()
+        done.set()
+
+    nursery.start_soon(decide)
+    await wait_all_tasks_blocked()
+    assert wrong.ended_by is End.GENERATION_STALE
+    assert right.ended_by is dialling.ended_by is None, "who is being dialled is decided again after the dial"
+    assert not done.is_set()
+    roster.leave(wrong)
+    await wait_all_tasks_blocked()
+    assert done.is_set()
+
+
+async def test_what_the_shadow_mode_spares_is_told_and_not_waited_for():
+    roster = Roster(connections=9, pending=9)
+    connection, told = enter(roster), []
+    admit(roster, connection)
+    connection.recheck = lambda: End.GENERATION_STALE
+    connection.spare = lambda end: told.append(end) or True
+    await roster.decide_again()
+    roster.cut_all(End.AUTHORITY_STALE)
+    assert told == [End.GENERATION_STALE, End.AUTHORITY_STALE]
+    assert connection.ended_by is None
+
+
+async def test_cutting_all_cuts_the_admitted_alone():
+    roster = Roster(connections=9, pending=9)
+    admitted, dialling = enter(roster), enter(roster)
+    admit(roster, admitted)
+    roster.take_place(dialling)
+    roster.cut_all(End.AUTHORITY_STALE)
+    assert admitted.ended_by is End.AUTHORITY_STALE
+    assert dialling.ended_by is None
+
+
+async def test_new_limits_hold_for_those_who_come_from_now_on():
+    roster = Roster(connections=1, pending=1)
+    admit(roster, enter(roster))
+    assert roster.full
+    roster.resize(connections=2, pending=5)
+    assert not roster.full
+    waiting = [enter(roster) for _ in range(5)]
+    assert all(connection.ended_by is None for connection in waiting)
 
 
 async def test_the_first_word_on_why_a_connection_ends_counts():

@@ -7,7 +7,15 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from sidecar.sockets import abort, connect_unix, failure_words, is_connected_to_itself, is_reset, tune
+from sidecar.sockets import (
+    abort,
+    connect_unix,
+    failure_words,
+    is_connected_to_itself,
+    is_reset,
+    tune,
+    unsent,
+)
 from tests.wires import closed, tcp_pair
 
 
@@ -88,6 +96,15 @@ async def test_an_end_in_order_is_no_reset_even_in_both_directions_with_bytes_un
         await wait_all_tasks_blocked(0.05)
         assert not is_reset(near)
         assert await near.receive_some() == b"unread"
+
+
+async def test_what_the_kernel_still_holds_is_known():
+    near, far = await tcp_pair(buffers=16 * 1024)
+    async with near, far:
+        assert unsent(near) == 0
+        with trio.move_on_after(0.1):
+            await near.send_all(bytes(1 << 20))
+        assert unsent(near) > 1000
 
 
 async def test_a_connection_to_itself_is_told_from_any_other():

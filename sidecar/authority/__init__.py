@@ -1,5 +1,7 @@
 """Where the assignment is read.
 
-``source`` states what every authority offers; ``values`` is the one that stands in the configuration itself. The rest
-of the package asks through :class:`~sidecar.authority.source.Authority` and never learns which one it is.
+``source`` states what a source offers, and what the flow sees of any; ``values`` is the one that stands in the
+configuration, ``files`` those that the kubelet mounts. ``front`` stands before each of them: ``reads`` shares reads,
+``newest`` keeps their order. The rest of the package asks through :class:`~sidecar.authority.source.Authority` and
+never learns which source it is.
 """

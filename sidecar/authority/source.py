@@ -1,31 +1,52 @@
-"""What the flow asks of an authority, whatever stands behind it.
+"""What stands behind an authority, and what the flow sees of it.
 
-Owns the interface alone. An authority knows how to read its store; it knows nothing of claims, connections or
-verdicts. A store's failure is a reading like any other (``Unavailable``), never an exception and never mistaken for
-"not assigned": the decision table has a row for each.
+Owns the two interfaces alone. A :class:`Source` knows how to read its store and when to look again, and nothing of
+claims; ``front`` turns any of them into the :class:`Authority` that the flow asks. There a store's failure is a reading
+like any other (``Unavailable``), never an exception and never mistaken for "not assigned": the decision table has a row
+for each.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from sidecar.admission import Reading
+from sidecar.assignment import Assignment, Reading, Unassigned
 from sidecar.errors import SidecarError
 
 
 class SourceUnavailable(SidecarError):
-    """A source gave no answer, or one that can't be trusted.
+    """The store doesn't answer, or gives an answer that can't be trusted. The text says which and why."""
 
-    For the layer between a source and the flow, which makes a reading of it; the text is the reading's detail.
-    """
+
+class Source(Protocol):
+    """Where the assignment of this slot is kept."""
+
+    async def read(self) -> Assignment | Unassigned:
+        """What it says now. May be abandoned at any moment. Raises SourceUnavailable."""
+
+    async def wait_hint(self) -> None:
+        """Wait until a change may have happened; a read then shows whether it has."""
+
+    def pending(self) -> list[str]:
+        """What hasn't appeared yet, in words; empty once there was a first assignment."""
 
 
 class Authority(Protocol):
-    """The source of this slot's assignment."""
+    """The assignment as the flow asks for it."""
 
     @property
     def newest(self) -> Reading:
         """The newest reading known, without asking again: what a decision is repeated on after the dial."""
 
+    @property
+    def stale(self) -> bool:
+        """Whether what was read is too old for anything to rest on it."""
+
+    def last_known(self) -> Assignment | None:
+        """The remembered assignment, where the configuration lets it stand in for an authority that is silent."""
+
+    def forget(self) -> None:
+        """A higher generation was heard of: what is remembered admits nobody any more."""
+
     async def read(self) -> Reading:
-        """An authoritative reading that began after this call. The caller bounds its time with a cancel scope."""
+        """What a read that began after this call brought, once everything that it revokes is cut."""

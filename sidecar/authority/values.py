@@ -10,16 +10,24 @@ from dataclasses import dataclass
 
 import trio
 
-from sidecar.admission import Assignment
+from sidecar.assignment import Assignment
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """An authority whose answer never changes."""
+    """A source whose answer never changes."""
 
-    newest: Assignment
+    assignment: Assignment
 
     async def read(self) -> Assignment:
         """The assignment."""
         await trio.lowlevel.checkpoint()
-        return self.newest
+        return self.assignment
+
+    async def wait_hint(self) -> None:
+        """Wait for ever: nothing changes."""
+        await trio.sleep_forever()
+
+    def pending(self) -> list[str]:
+        """Nothing: values are there from the start."""
+        return []

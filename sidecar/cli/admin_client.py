@@ -70,7 +70,10 @@ class Admin:
         Raises:
             NoAdminError: as ``ask``, or the reply says no.
         """
-        reply = self.ask(method, path)
+        return self.granted(self.ask(method, path), method, path)
+
+    def granted(self, reply: Reply, method: str, path: str) -> str:
+        """The text of *reply*, which says yes. Raises NoAdminError where it doesn't."""
         if reply.status != HTTPStatus.OK:
             raise NoAdminError(
                 f"{self.spelling} answered {method} {path} with {reply.status}: {_shown(reply.text.encode())}"

@@ -8,16 +8,18 @@ loads what it needs when it runs.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Final
 
-from sidecar.cli import check, connect, demo, drain, run, schema, shutdown, status, wait
+from sidecar.cli import check, connect, demo, drain, floor, reload, run, schema, shutdown, status, wait
 from sidecar.errors import SidecarError
 
 BAD_CONFIGURATION: Final = 2
-COMMANDS: Final = (run, check, schema, connect, status, wait, drain, shutdown, demo)
+COMMANDS: Final = (run, check, schema, connect, status, wait, drain, reload, shutdown, floor, demo)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,9 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_parser(subparsers)
+    if sys.stdout is None:  # it was closed
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  for the life of the process
     options = parser.parse_args(arguments)
     try:
         code: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads has gone: nothing to say, and nobody to say it to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush fails too
+        return 1
     except SidecarError as error:
         # Problems of a configuration begin with file, line and column, which editors find where nothing is before them.
         text = str(error) if error.exit_code == BAD_CONFIGURATION else f"sidecar: {error}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 
@@ -27,15 +28,16 @@ def run(options: argparse.Namespace) -> int:
     from sidecar import app
     from sidecar.cli.configuration import read_config
     from sidecar.config.explain import explain
-    from sidecar.log import build_logger
+    from sidecar.log import LogSwitch, build_logger
 
     if sys.stderr is None:  # it was closed: the next socket would get its descriptor, and a stray write with it
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  for the life of the process
     config = read_config(options.config)
-    logger = build_logger(config.log.format, config.log.level, sys.stderr)
+    switch = LogSwitch(sys.stderr)
+    logger = build_logger(config.log.format, config.log.level, sys.stderr, switch)
     for remark in explain(config):
         if remark.warning:
             logger.warning("configuration", about=remark.about, remark=remark.text)
         elif remark.about == "assignment":
             logger.info("configuration", about=remark.about, remark=remark.text)
-    return trio.run(app.run, config, logger)
+    return trio.run(partial(app.run, config, logger, reread=partial(read_config, options.config), switch=switch))

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from sidecar.admission import Requirement
-from sidecar.config.addresses import Handoff, UnixPath
-from sidecar.config.assignment_model import FileSource, LeaseSection
+from sidecar.config.addresses import Handoff
+from sidecar.config.assignment_model import LeaseSection
 from sidecar.config.case import Case
 from sidecar.config.document import locate
 from sidecar.config.listener_model import TlsSection
@@ -32,38 +31,15 @@ def _other_than(*available: object) -> Callable[[object], bool]:
     return lambda value: value not in available
 
 
-def _holds_epoch(value: object) -> bool:
-    return isinstance(value, tuple) and Requirement.EPOCH in value
-
-
 # Where, which values, and what they ask for; "*" stands for every listener.
 _NOT_BUILT: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
-    ("assignment.instance", _is(FileSource), "values from files"),
-    ("assignment.generation", _is(FileSource), "values from files"),
     ("assignment.registry", _other_than(None), "registries"),
-    ("assignment.on_unavailable", _equals("last_known"), "admitting on the last known assignment"),
-    ("assignment.max_staleness", _other_than(None), "an age at which connections are cut; leave it out, or never"),
     ("assignment.lease", _is(LeaseSection), "leases"),
-    ("require", _holds_epoch, "checking epochs"),
-    ("enforcement", _equals("shadow"), "the shadow mode"),
-    ("shadow_wait", _other_than(0.25), "the shadow mode"),
-    ("state_dir", _other_than(None), "floors on disk"),
-    ("floor_series", _other_than(1), "floors on disk"),
     ("tls", _is(TlsSection), "TLS; leave this out, and write tls: none for each listener"),
-    ("reject_delay", _other_than(0.0), "slowed refusals"),
-    ("telemetry.ready_needs_upstream", _equals(True), "a readiness that looks at the upstream"),  # noqa: FBT003  the value in the file
-    ("listeners.*.listen", _is(UnixPath), "listening on a Unix socket"),
     ("listeners.*.upstream", _is(Handoff), "handing connections over"),
     ("listeners.*.preface", _equals("ctp"), "the ctp preface"),
     ("listeners.*.ctp", _other_than(None), "the ctp preface"),
-    ("listeners.*.concurrency", _equals("exclusive"), "exclusive connections"),
-    ("listeners.*.epoch_scope", _other_than(""), "checking epochs"),
-    ("listeners.*.unsafe_epoch", _equals(True), "checking epochs"),  # noqa: FBT003  the value in the file
-    ("listeners.*.send_proxy", _equals(True), "a PROXY header to the upstream"),  # noqa: FBT003  the value in the file
     ("listeners.*.outer_proxy", _other_than(None), "a load balancer's header"),
-    ("listeners.*.require", _holds_epoch, "checking epochs"),
-    ("listeners.*.enforcement", _equals("shadow"), "the shadow mode"),
-    ("listeners.*.reject_delay", _other_than(None, 0.0), "slowed refusals"),
     ("listeners.*.tls", _is(TlsSection), "TLS; write tls: none"),
 )
 

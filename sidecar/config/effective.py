@@ -8,9 +8,11 @@ functions what a listener comes to, so that nobody else knows the order of prece
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from sidecar.admission import Requirement
+from sidecar.assignment import Assignment as Assigned
 from sidecar.config.addresses import Handoff, HostPort, Network, UnixPath
 from sidecar.config.assignment_model import AssignmentSection, FileSource, IdentitySection
 from sidecar.config.listener_model import ListenerSection, TlsSection, TlvSection
@@ -34,20 +36,36 @@ class Assignment:
     """Where the assignment comes from, and how long to wait for it. All times in seconds.
 
     Attributes:
-        instance: The value that the configuration fixes, if it does.
+        instance: The value, the file that holds it, or None where the assignment has no instance.
         generation: The same.
         poll_interval: How often a change is looked for.
         revalidate_interval: A real read of the authority at least this often.
         timeout: What a claim waits for the authority, from its arrival.
-        ahead_wait: How long a claim that is ahead waits for the authority to catch up.
+        ahead_wait: How long a claim that is ahead waits for files to catch up.
+        max_age: How old a remembered assignment may be that stands in for a silent authority; None: none does.
+        max_staleness: Without a good read for so long, established connections are cut; None: never.
     """
 
-    instance: Instance | None
-    generation: Generation | None
+    instance: Instance | Path | None
+    generation: Generation | Path | None
     poll_interval: float
     revalidate_interval: float
     timeout: float
     ahead_wait: float
+    max_age: float | None
+    max_staleness: float | None
+
+    @property
+    def has_files(self) -> bool:
+        """Whether a part of it is read from a file."""
+        return isinstance(self.instance, Path) or isinstance(self.generation, Path)
+
+    @property
+    def fixed(self) -> Assigned:
+        """What of it is known without reading anything."""
+        instance = self.instance if isinstance(self.instance, Instance) else None
+        generation = self.generation if isinstance(self.generation, Generation) else None
+        return Assigned(generation, instance)
 
     @property
     def given(self) -> frozenset[Requirement]:
@@ -68,6 +86,13 @@ class Listener:
         sources: Networks that may connect; empty: all.
         tlvs: Which TLV type carries which part of a claim.
         require: The parts that a claim may not leave out.
+        shadow: Count wrong claims instead of refusing them.
+        exclusive: At most one admitted connection.
+        epoch_scope: Whose epoch floor it shares.
+        unsafe_epoch: Whether a dialler that nothing proves may raise that floor.
+        send_proxy: Tell the local process who dials, by a header.
+        reject_delay: Seconds between a refusal and its being told.
+        mode: Of a Unix listener's socket.
     """
 
     name: str
@@ -77,6 +102,13 @@ class Listener:
     sources: tuple[Network, ...]
     tlvs: TlvTypes
     require: frozenset[Requirement]
+    shadow: bool
+    exclusive: bool
+    epoch_scope: str
+    unsafe_epoch: bool
+    send_proxy: bool
+    reject_delay: float
+    mode: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +116,18 @@ class Config:
     """A configuration that has passed every check.
 
     Attributes:
+        state_dir: Where the floor is kept; None: in memory.
+        floor_series: Which series of floors.
+        shadow_wait: Seconds of silence after which the shadow mode takes a client for one without preface.
         hash: Names the text that it was read from.
     """
 
     identity: Identity
     assignment: Assignment
     listeners: tuple[Listener, ...]
+    state_dir: Path | None
+    floor_series: int
+    shadow_wait: float
     limits: LimitsSection
     timeouts: TimeoutsSection
     drain: DrainSection
@@ -170,8 +208,13 @@ def resolve(file: ConfigurationFile, text_hash: str) -> Config:
             revalidate_interval=assignment.revalidate_interval,
             timeout=assignment.timeout,
             ahead_wait=assignment.ahead_wait,
+            max_age=assignment.max_age if assignment.on_unavailable == "last_known" else None,
+            max_staleness=max_staleness(assignment),
         ),
         listeners=tuple(_listener(file, listener) for listener in file.listeners),
+        state_dir=Path(file.state_dir) if file.state_dir is not None else None,
+        floor_series=file.floor_series,
+        shadow_wait=file.shadow_wait,
         limits=file.limits,
         timeouts=file.timeouts,
         drain=file.drain,
@@ -193,13 +236,18 @@ def _listener(file: ConfigurationFile, listener: ListenerSection) -> Listener:
         sources=listener.sources,
         tlvs=tlv_types(listener.tlvs),
         require=required_parts(file, listener),
+        shadow=enforcement_of(file, listener) == "shadow",
+        exclusive=listener.concurrency == "exclusive",
+        epoch_scope=listener.epoch_scope or listener.name,
+        unsafe_epoch=listener.unsafe_epoch,
+        send_proxy=listener.send_proxy,
+        reject_delay=listener.reject_delay if listener.reject_delay is not None else file.reject_delay,
+        mode=listener.mode,
     )
 
 
-def _value(setting: T | FileSource) -> T:
-    if isinstance(setting, FileSource):
-        raise _unchecked("a file")
-    return setting
+def _value(setting: T | FileSource) -> T | Path:
+    return Path(setting.file) if isinstance(setting, FileSource) else setting
 
 
 def _unchecked(what: str) -> TypeError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from sidecar.admission import Requirement
 from sidecar.config.addresses import is_local
@@ -54,10 +55,23 @@ def _given(config: Config) -> dict[Requirement, object]:
 
 
 def _assignment(config: Config) -> Iterator[Remark]:
-    given = " and ".join(sorted(_given(config)))
-    yield Remark(
-        "assignment", f"{config.identity}, {given} from the configuration, fixed for the life of the container"
-    )
+    given = _given(config)
+    values = " and ".join(sorted(part for part, source in given.items() if not isinstance(source, Path)))
+    files = " and ".join(sorted(part for part, source in given.items() if isinstance(source, Path)))
+    fixed = f"{values} from the configuration, fixed for the life of the container" if values else ""
+    read = f"{files} from files, looked at every {config.assignment.poll_interval:g} s" if files else ""
+    yield Remark("assignment", f"{config.identity}, {', and '.join(filter(None, (fixed, read)))}")
+    if config.assignment.max_age is not None:
+        yield Remark(
+            "assignment",
+            f"while it can't be read, the last known one admits claims that equal it, for "
+            f"{config.assignment.max_age:g} s",
+        )
+    if config.state_dir is None:
+        yield Remark(
+            "assignment",
+            "after a restart an older generation or epoch isn't noticed: the floor lives in memory (no state_dir)",
+        )
     yield Remark(
         "assignment",
         "a container that restarts within its pod keeps all of it, and the sidecar can't tell: a process that lost its "
@@ -80,8 +94,32 @@ def _listener(config: Config, listener: Listener) -> Iterator[Remark]:
             yield Remark(name, f"refuses a claim that names a {part}: the assignment gives none to compare it with")
         elif part not in listener.require:
             yield Remark(name, f"compares the {part} of a claim where it has one; it may leave it out")
-    yield Remark(name, "doesn't stop a controller that has been replaced: epochs aren't checked")
+    yield from _epochs(listener)
+    if listener.exclusive:
+        yield Remark(
+            name,
+            "admits one connection at a time: a later one of the same controller, or of a higher epoch, supersedes",
+        )
+    if listener.shadow:
+        text = "stops nothing (enforcement: shadow): wrong claims and clients without one are counted and let through"
+        yield Remark(name, text, warning=True)
     yield from _reach(listener)
+
+
+def _epochs(listener: Listener) -> Iterator[Remark]:
+    if Requirement.EPOCH not in listener.require:
+        yield Remark(listener.name, "doesn't stop a controller that has been replaced: epochs aren't checked")
+    elif listener.unsafe_epoch:
+        text = (
+            "believes any dialler's epoch (unsafe_epoch): one claim with a huge epoch shuts every right controller out"
+        )
+        yield Remark(listener.name, text, warning=True)
+    else:
+        text = (
+            "never raises its epoch floor: without TLS no dialler is proven, and unsafe_epoch is off, so a replaced "
+            "controller isn't stopped"
+        )
+        yield Remark(listener.name, text, warning=True)
 
 
 def _reach(listener: Listener) -> Iterator[Remark]:

@@ -85,7 +85,7 @@ class Story:
             self._controller,
             2,
             Reason.GENERATION_STALE,
-            f"expected {before.generation}, this is {now.generation}",
+            f"expected {before.generation}, this is at least {now.generation}",
         )
         self._controller.learn(replace(now, instance=before.instance))
         await self._witness.refused(
@@ -105,7 +105,7 @@ class Story:
         for ordinal, reason, detail in (
             (0, Reason.IDENTITY_MISMATCH, "ordinal: expected 0, this is 1"),
             (1, Reason.IDENTITY_MISMATCH, "ordinal: expected 1, this is 0"),
-            (2, Reason.GENERATION_STALE, "expected 1, this is 2"),
+            (2, Reason.GENERATION_STALE, "expected 1, this is at least 2"),
         ):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._witness.refused, self._sleeper, ordinal, reason, detail)

@@ -52,6 +52,8 @@ class State(StrEnum):
     PENDING = "pending"  # no assignment read yet
     NOT_ASSIGNED = "not_assigned"  # the slot has none, or it belongs to another instance
     REGRESSED = "regressed"  # the authority is behind what was seen
+    FLOOR_UNAVAILABLE = "floor_unavailable"  # the floor can't be read or written
+    UPSTREAM_MISSING = "upstream_missing"  # nobody listens where the local process should, and readiness waits for it
     READY = "ready"
     DRAINING = "draining"  # refuses new claims, ends nothing
     STOPPING = "stopping"  # on its way out

@@ -12,12 +12,19 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from sidecar.admission import SHADOWED
 from sidecar.metrics.children import NAMESPACE, Kind, children, value
 from sidecar.metrics.labels import Basis, Outcome, Stage
 from sidecar.reasons import End, Probe, Reason
 
 # A histogram is a series a bucket, a listener and a label value: few buckets, where the limits that users set lie.
 _HANDSHAKE_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 5)
+# What the shadow mode may count; other reasons and ends happen in it as ever.
+_SHADOW_REJECTIONS: Final = SHADOWED | {Reason.PREFACE_MISSING, Reason.PREFACE_MALFORMED}
+_SHADOW_CUTS: Final = (
+    *(End.SUPERSEDED, End.AUTHORITY_STALE, End.CERTIFICATE_EXPIRED, End.CERTIFICATE_REVOKED, End.FENCED),
+    *(End.NOT_ASSIGNED, End.GENERATION_STALE, End.INSTANCE_MISMATCH, End.CONTROLLER_STALE, End.CONTROLLER_AHEAD),
+)
 _ADMISSION_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 2.5, 10)
 
 
@@ -39,6 +46,15 @@ class Families:
         self.rejected = counter("connections_rejected_total", "Connections refused, by reason.", "reason")
         self.ended = counter("connections_ended_total", "Admitted connections that have ended, by cause.", "cause")
         self.active = gauge("connections_active", "Live connections: without a verdict yet, or admitted.", "state")
+        self.shadow_rejected = counter(
+            "shadow_rejections_total", "Connections that the shadow mode let through though they are wrong.", "reason"
+        )
+        self.shadow_cut = counter(
+            "shadow_cuts_total", "Connections that the shadow mode spared though they are right no more.", "cause"
+        )
+        self.takeovers_failed = counter(
+            "takeovers_failed_total", "Takeovers whose new connection failed after the old one was cut."
+        )
         self.probes = counter("probes_total", "Connections that asked for nothing, such as health checks.", "kind")
         self.last_rejection = gauge(
             "last_rejection_timestamp_seconds",
@@ -77,6 +93,9 @@ class ListenerMetrics:
         "_last_rejection",
         "_probes",
         "_rejected",
+        "_shadow_cut",
+        "_shadow_rejected",
+        "_takeovers_failed",
         "_wall_clock",
         "forwarded_down",
         "forwarded_up",
@@ -92,6 +111,11 @@ class ListenerMetrics:
         self._last_rejection = children(families.last_rejection, Reason, name)
         self._ended = children(families.ended, End, name)
         self._probes = children(families.probes, Probe, name)
+        self._shadow_rejected = {
+            reason: families.shadow_rejected.labels(name, reason) for reason in Reason if reason in _SHADOW_REJECTIONS
+        }
+        self._shadow_cut = {end: families.shadow_cut.labels(name, end) for end in _SHADOW_CUTS}
+        self._takeovers_failed = families.takeovers_failed.labels(name)
         self._handshake = children(families.handshake, Stage, name)
         self._admission = children(families.admission, Outcome, name)
         self.forwarded_up = families.forwarded.labels(name, "up")
@@ -124,6 +148,18 @@ class ListenerMetrics:
         self._ended[cause].inc()
         self._active_admitted.dec()
 
+    def shadow_rejected(self, reason: Reason) -> None:
+        """A waiting connection is wrong, and the shadow mode lets it through."""
+        self._shadow_rejected[reason].inc()
+
+    def shadow_cut(self, cause: End) -> None:
+        """An admitted connection is right no more, and the shadow mode spares it."""
+        self._shadow_cut[cause].inc()
+
+    def takeover_failed(self) -> None:
+        """The old connection was cut, and the new one failed all the same."""
+        self._takeovers_failed.inc()
+
     def counts(self) -> dict[str, int | dict[str, int]]:
         """The counters as numbers, for a status page; of those by reason, cause or kind only what isn't zero."""
 
@@ -137,6 +173,8 @@ class ListenerMetrics:
             "admitted": by_kind(self._admitted),
             "rejected": by_kind(self._rejected),
             "probes": by_kind(self._probes),
+            "shadow_rejected": by_kind(self._shadow_rejected),
+            "shadow_cuts": by_kind(self._shadow_cut),
             "ended": by_kind(self._ended),
             "bytes_up": value(self.forwarded_up),
             "bytes_down": value(self.forwarded_down),

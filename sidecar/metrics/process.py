@@ -63,6 +63,7 @@ class Metrics:
             "authority_last_success_timestamp_seconds", "When the authority last gave a good answer; 0: never."
         )
         self._generation = gauge("assignment_generation", "The generation assigned to this slot; 0: none, or not used.")
+        self._changes = counter("assignment_changes_total", "Times that another assignment was read than before.")
         self._assignment_info = gauge(
             "assignment_info", "1; whose slot this is, and which pod it is assigned to.", "identity", "pod_uid"
         )
@@ -75,6 +76,13 @@ class Metrics:
         )
         self.log_suppressed = counter("log_suppressed_total", "Log lines left out by the rate limit on refusals.")
         self.loop_lag = gauge("event_loop_lag_seconds", "How late the event loop last woke up.")
+        self._exposed = gauge(
+            "upstream_exposed", "1: somebody else's socket listens on an upstream's port beyond loopback; 0: none seen."
+        )
+        self._reloaded = gauge(
+            "config_last_reload_successful",
+            "1: the configuration in effect is the one that was last asked for; 0: not.",
+        )
         self._config_info = gauge("config_info", "1; which configuration is in effect.", "hash")
         gauge("build_info", "1; what is running.", "version", "python").labels(
             _version(), platform.python_version()
@@ -102,6 +110,18 @@ class Metrics:
         """The newest assignment; empty and 0 are what it doesn't say."""
         _show(self._assignment_info, identity, pod_uid)
         self._generation.set(generation)
+
+    def assignment_changed(self) -> None:
+        """Another assignment was read than before."""
+        self._changes.inc()
+
+    def exposed(self, *, exposed: bool) -> None:
+        """Whether there is a way round the sidecar."""
+        self._exposed.set(exposed)
+
+    def reloaded(self, *, successful: bool) -> None:
+        """The configuration was asked to be read again."""
+        self._reloaded.set(successful)
 
     def state(self, state: State) -> None:
         """The sidecar is in *state* from now on."""

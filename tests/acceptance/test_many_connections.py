@@ -95,7 +95,7 @@ async def test_a_thousand_connections_at_once_lose_no_byte_and_leave_nothing(tri
     assert after.total("forwarded_bytes_total", direction="up") == moved.up
     assert after.total("forwarded_bytes_total", direction="down") == moved.down
     assert after.total("connections_active") == before.total("connections_active") == 0
-    assert await trio.to_thread.run_sync(eventually, lambda: open_files(sidecar.scrape()) == open_files(before))
+    assert await trio.to_thread.run_sync(eventually, lambda: open_files(sidecar.scrape()) <= open_files(before))
 
 
 class Gathering:

@@ -41,7 +41,7 @@ def test_a_wrong_connection_does_not_disturb_the_right_one(sidecar: Sidecar, loc
         ({"identity": OTHER}, "identity_mismatch", Advice.RE_RESOLVE, "ordinal: expected 3, this is 2"),
         ({"identity": Identity("prod-eu", "replica-b", 2)}, "identity_mismatch", Advice.RE_RESOLVE, "replica: "),
         ({"identity": Identity("stage-eu", "replica-a", 2)}, "identity_mismatch", Advice.RE_RESOLVE, "cluster: "),
-        ({"generation": Generation(6)}, "generation_stale", Advice.REFRESH, "expected 6, this is 7"),
+        ({"generation": Generation(6)}, "generation_stale", Advice.REFRESH, "expected 6, this is at least 7"),
         ({"generation": Generation(8)}, "generation_ahead", Advice.RE_RESOLVE, "expected 8, this is 7"),
         ({"instance": U2}, "instance_mismatch", Advice.RE_RESOLVE, f"expected {U2}, this is {U1}"),
         ({"generation": None}, "incarnation_missing", Advice.FIX, "generation"),

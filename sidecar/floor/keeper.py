@@ -1,0 +1,173 @@
+"""Who keeps the floor while the process runs: a file, or memory alone.
+
+Theory of operation. A floor counts once it is known to be on disk, and only then may it be acted on; so ``current``
+changes after the write, never before. Writes happen in a thread, one at a time. A write belongs to the keeper and not
+to the claim that caused it: a claim that gives up leaves the thread to finish by itself, so that a disk that hangs
+holds neither a claim beyond its time nor the end of the process, and nothing is ever half done.
+
+A write that fails may have reached the disk all the same. It counts as not done: nothing was acted on. The next start
+may find it, and refuses a little more than it must; a later write replaces it.
+
+Owns this order. Called by ``app``, which opens one, and by the flow, which reads and raises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from sidecar.errors import StartError
+from sidecar.floor.record import FloorDamaged, FloorRecord, FloorUnavailable, StoredFloor, decode, encode
+from sidecar.floor.state_dir import FILE, StateDir, read_kept
+from sidecar.identity import Epoch, Generation, Identity
+
+Change = Callable[[FloorRecord], FloorRecord]
+
+
+class FloorKeeper(Protocol):
+    """What the flow asks of a floor, wherever it is kept."""
+
+    @property
+    def current(self) -> FloorRecord | None:
+        """The floor that holds now. None: it is damaged, and everything is ``floor_unavailable``."""
+
+    @property
+    def fault(self) -> str:
+        """What is wrong where ``current`` is None, and what to do about it."""
+
+    async def raise_generation(self, generation: Generation) -> None:
+        """Have *generation* kept, so that it may be acted on; nothing changes where it is the floor already.
+
+        Raises:
+            BelowFloor: it is below the floor.
+            FloorUnavailable: it can't be kept.
+        """
+
+    async def raise_epoch(self, scope: str, epoch: Epoch) -> None:
+        """Have *epoch* kept for *scope*. Otherwise like ``raise_generation``."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class FloorInMemory:
+    """A floor that ends with the process: for where no ``state_dir`` is configured."""
+
+    fault = ""
+
+    def __init__(self) -> None:
+        self.current = FloorRecord()
+
+    async def raise_generation(self, generation: Generation) -> None:
+        """Keep *generation*. Raises BelowFloor."""
+        self.current = self.current.with_generation(generation)
+        await trio.lowlevel.checkpoint()
+
+    async def raise_epoch(self, scope: str, epoch: Epoch) -> None:
+        """Keep *epoch*. Raises BelowFloor."""
+        self.current = self.current.with_epoch(scope, epoch)
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class FloorFile:
+    """A floor in a directory that is locked for it. Made by :meth:`open`."""
+
+    def __init__(self, directory: StateDir, stored: StoredFloor, fault: str = "") -> None:
+        self.fault = fault
+        self._directory = directory
+        self._slot = stored.slot
+        self._series = stored.series
+        self._current = stored.record
+        self._writer = trio.CapacityLimiter(1)
+
+    @classmethod
+    def open(cls, state_dir: Path, *, slot: Identity, series: int) -> FloorFile:
+        """Lock *state_dir* and go on from the floor in it; blocks.
+
+        Args:
+            state_dir: made where only itself is missing.
+            slot: whose floor it is.
+            series: a larger one than before starts new floors.
+
+        Raises:
+            StartError: the directory is in use or can't be used, or the floor in it is another slot's or of a larger
+                series. A damaged floor is no such error: see ``current``.
+        """
+        directory = StateDir.open(state_dir)
+        with ExitStack() as unless_open:
+            unless_open.callback(directory.close)
+            floor = cls._load(directory, StoredFloor(slot, series))
+            unless_open.pop_all()
+        return floor
+
+    @classmethod
+    def _load(cls, directory: StateDir, fresh: StoredFloor) -> FloorFile:
+        try:
+            stored = read_floor(directory.path)
+        except FloorUnavailable as error:
+            return cls(directory, fresh, fault=str(error))
+        if stored is not None:
+            stored.check_fits(fresh.slot, fresh.series)
+        try:
+            if stored is not None and stored.series == fresh.series:
+                directory.sync()  # the process that wrote it may have ended before it was on disk
+                return cls(directory, stored)
+            directory.replace(encode(fresh))  # at once: the directory is this slot's from now on, and the series begun
+        except FloorUnavailable as error:
+            raise StartError(f"state_dir: {error}: give a directory that this user may write to") from error
+        return cls(directory, fresh)
+
+    @property
+    def current(self) -> FloorRecord | None:
+        """The floor that holds now; None where it is damaged."""
+        return None if self.fault else self._current
+
+    async def raise_generation(self, generation: Generation) -> None:
+        """See :class:`FloorKeeper`."""
+        await self._raise(lambda record: record.with_generation(generation))
+
+    async def raise_epoch(self, scope: str, epoch: Epoch) -> None:
+        """See :class:`FloorKeeper`."""
+        await self._raise(lambda record: record.with_epoch(scope, epoch))
+
+    def close(self) -> None:
+        """Unlock the directory. While a write hangs it stays locked until the process ends."""
+        if not self._writer.borrowed_tokens:  # else the write would go on, into somebody else's descriptors
+            self._directory.close()
+
+    async def _raise(self, change: Change) -> None:
+        if self.fault:
+            raise FloorUnavailable(self.fault)
+        if change(self._current) == self._current:
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.to_thread.run_sync(self._change, change, abandon_on_cancel=True, limiter=self._writer)
+
+    def _change(self, change: Change) -> None:
+        record = change(self._current)
+        if record != self._current:  # another write may have got there first
+            self._directory.replace(encode(StoredFloor(self._slot, self._series, record)))
+            self._current = record
+
+
+def read_floor(state_dir: Path) -> StoredFloor | None:
+    """The floor in *state_dir*, locked or not; None where there is none yet; blocks.
+
+    Raises:
+        FloorDamaged: it isn't what was written; the text says what to do.
+        FloorUnavailable: it can't be read.
+    """
+    content = read_kept(state_dir)
+    try:
+        return decode(content) if content is not None else None
+    except FloorDamaged as error:
+        raise FloorDamaged(
+            f"{state_dir / FILE} {error}: every claim is refused with floor_unavailable until `sidecar floor reset`"
+        ) from error

@@ -1,0 +1,95 @@
+"""The gates of all listeners, as the configuration in effect makes them.
+
+Owns what outlives a reload (an exclusive place, a scope's floor) and what a reload replaces (everything else of a
+gate). A connection keeps the gate that it came through. Built by ``app``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sidecar.admission import Rules, State
+from sidecar.config import Config, Listener
+from sidecar.epoch_floor import EpochFloor
+from sidecar.exclusive import Exclusive
+from sidecar.gate import Gate, Times
+from sidecar.journal import Journal
+from sidecar.lifecycle import Lifecycle
+from sidecar.metrics import Metrics
+from sidecar.reasons import Advice
+from sidecar.relay import RelayTimes
+from sidecar.roster import Roster
+from sidecar.standing import Standing
+
+
+class Gates:
+    """One gate for each listener, by name."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        standing: Standing,
+        roster: Roster,
+        lifecycle: Lifecycle,
+        metrics: Metrics,
+        journal: Journal,
+    ) -> None:
+        self._standing = standing
+        self._roster = roster
+        self._lifecycle = lifecycle
+        self._metrics = metrics
+        self._journal = journal
+        self._places = {each.name: Exclusive() for each in config.listeners if each.exclusive}
+        self._gates: dict[str, Gate] = {}
+        self.rebuild(config)
+
+    def of(self, name: str) -> Gate:
+        """The listener's, as it is now."""
+        return self._gates[name]
+
+    def rebuild(self, config: Config) -> None:
+        """Make them anew; connections that come from now on go through the new ones."""
+        self._gates = {each.name: self._build(config, each) for each in config.listeners}
+        self._metrics.enforcement({each.name: "shadow" if each.shadow else "enforce" for each in config.listeners})
+
+    def _build(self, config: Config, listener: Listener) -> Gate:
+        assignment, times = config.assignment, config.timeouts
+        files = assignment.has_files
+        epochs = EpochFloor(listener.epoch_scope, self._standing.keeper, self._roster)
+        return Gate(
+            rules=Rules(
+                config.identity,
+                listener.require,
+                assignment.given,
+                ahead_advice=Advice.RETRY if files else Advice.RE_RESOLVE,  # files catch up
+            ),
+            tlvs=listener.tlvs,
+            upstream=listener.upstream,
+            full_answer=listener.answer == "full",
+            shadow=listener.shadow,
+            shadow_now=lambda: self._gates[listener.name].shadow,
+            send_proxy=listener.send_proxy,
+            times=Times(
+                preface=times.preface,
+                authority=assignment.timeout,
+                connect=times.connect,
+                ahead=assignment.ahead_wait if files else 0.0,
+                shadow=config.shadow_wait,
+                reject_delay=listener.reject_delay,
+                keepalive=times.keepalive,
+                user_timeout=times.user_timeout,
+            ),
+            relay_times=RelayTimes(times.half_close, times.idle, times.lifetime),
+            refusal_drain=config.limits.refusal_drain,
+            authority=self._standing.front,
+            roster=self._roster,
+            exclusive=self._places.get(listener.name),
+            now=partial(self._state, listener.epoch_scope),
+            raise_epoch=epochs.raise_to if listener.unsafe_epoch else None,
+            metrics=self._metrics.listener(listener.name),
+            journal=self._journal,
+        )
+
+    def _state(self, scope: str) -> State:
+        return State(draining=self._lifecycle.refusing, floor=self._standing.floor(scope))

@@ -1,0 +1,415 @@
+"""Who keeps the floor: that it never falls, whatever fails."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from sidecar.errors import StartError
+from sidecar.floor import state_dir as state_dir_module
+from sidecar.floor.keeper import FloorFile, FloorInMemory, FloorKeeper, read_floor
+from sidecar.floor.record import BelowFloor, FloorDamaged, FloorRecord, FloorUnavailable, StoredFloor
+from sidecar.floor.state_dir import FILE
+from sidecar.identity import Epoch, Generation
+from tests.failing_disk import STEPS, Disk
+from tests.names import OTHER, OWN
+
+
+def opened(path: Path, *, series: int = 1) -> FloorFile:
+    return FloorFile.open(path, slot=OWN, series=series)
+
+
+@pytest.fixture
+def floor(tmp_path: Path) -> Iterator[FloorFile]:
+    with closing(opened(tmp_path)) as floor:
+        yield floor
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    disk = Disk(tmp_path)
+    monkeypatch.setattr(state_dir_module, "os", disk)
+    return disk
+
+
+class Hanging(Disk):
+    """A disk that doesn't answer until it is let go."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.answer = threading.Event()
+        self.hung = threading.Semaphore(0)
+
+    def rename(self, source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        self.hung.release()
+        self.answer.wait()
+        super().rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+
+@pytest.fixture(params=["file", "memory"])
+def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FloorKeeper]:
+    with closing(opened(tmp_path) if request.param == "file" else FloorInMemory()) as keeper:
+        yield keeper
+
+
+async def test_it_begins_without_a_floor_and_rises(keeper):
+    assert keeper.fault == ""
+    assert keeper.current == FloorRecord()
+    await keeper.raise_generation(Generation(7))
+    await keeper.raise_epoch("compute", Epoch(3))
+    await keeper.raise_epoch("api", Epoch(1))
+    await keeper.raise_generation(Generation(9))
+    assert keeper.current == FloorRecord(Generation(9), {"compute": Epoch(3), "api": Epoch(1)})
+
+
+async def test_below_the_floor_is_refused_and_changes_nothing(keeper):
+    await keeper.raise_generation(Generation(7))
+    await keeper.raise_epoch("compute", Epoch(3))
+    with pytest.raises(BelowFloor, match="generation 6, floor 7"):
+        await keeper.raise_generation(Generation(6))
+    with pytest.raises(BelowFloor, match="epoch 2, floor 3"):
+        await keeper.raise_epoch("compute", Epoch(2))
+    assert keeper.current == FloorRecord(Generation(7), {"compute": Epoch(3)})
+
+
+async def test_raising_is_a_checkpoint_whether_or_not_anything_changes(keeper):
+    for _ in range(2):
+        with trio.testing.assert_checkpoints():
+            await keeper.raise_generation(Generation(7))
+
+
+async def test_those_who_raise_at_once_end_at_the_highest(keeper):
+    outcomes = []
+
+    async def raise_to(epoch: int) -> None:
+        try:
+            await keeper.raise_epoch("compute", Epoch(epoch))
+        except BelowFloor:
+            outcomes.append("below")
+        else:
+            outcomes.append("raised")
+            assert keeper.current.epochs["compute"] >= Epoch(epoch)
+
+    async with trio.open_nursery() as nursery:
+        for epoch in (3, 9, 1, 9, 5, 2):
+            nursery.start_soon(raise_to, epoch)
+    assert keeper.current == FloorRecord(None, {"compute": Epoch(9)})
+    assert outcomes.count("raised") >= 2
+    assert len(outcomes) == 6
+
+
+async def test_equal_writes_nothing(floor, disk):
+    await floor.raise_generation(Generation(7))
+    del disk.calls[:]
+    await floor.raise_generation(Generation(7))
+    assert disk.calls == []
+
+
+async def test_what_was_raised_is_there_after_a_restart(tmp_path):
+    with closing(opened(tmp_path)) as floor:
+        await floor.raise_generation(Generation(7))
+        await floor.raise_epoch("compute", Epoch(3))
+    with closing(opened(tmp_path)) as floor:
+        assert floor.current == FloorRecord(Generation(7), {"compute": Epoch(3)})
+
+
+def test_a_fresh_directory_is_this_slots_at_once(tmp_path):
+    opened(tmp_path).close()
+    assert read_floor(tmp_path) == StoredFloor(OWN, 1)
+    with pytest.raises(StartError, match=f"the floor of {OWN}, and this sidecar holds {OTHER}"):
+        FloorFile.open(tmp_path, slot=OTHER, series=1)
+    opened(tmp_path).close()  # a start that failed keeps no lock
+
+
+async def test_a_larger_series_begins_new_floors_and_an_old_one_cant_come_back(tmp_path):
+    with closing(opened(tmp_path)) as floor:
+        await floor.raise_generation(Generation(7))
+    with closing(opened(tmp_path, series=3)) as floor:
+        assert floor.current == FloorRecord()
+    with pytest.raises(StartError, match="floor_series is 2, and the floor in state_dir is of series 3"):
+        opened(tmp_path, series=2)
+
+
+@pytest.mark.parametrize("series", [1, 2])
+async def test_a_damaged_floor_starts_and_is_unavailable_until_it_is_reset(tmp_path, series):
+    opened(tmp_path).close()
+    damaged = (tmp_path / FILE).read_bytes().replace(b"null", b'"9"')
+    (tmp_path / FILE).write_bytes(damaged)
+    with closing(opened(tmp_path, series=series)) as floor:
+        assert floor.current is None
+        assert floor.fault == (
+            f"{tmp_path / FILE} doesn't match its checksum: every claim is refused with floor_unavailable until "
+            "`sidecar floor reset`"
+        )
+        for attempt in (floor.raise_generation(Generation(7)), floor.raise_epoch("compute", Epoch(3))):
+            with pytest.raises(FloorUnavailable, match="doesn't match its checksum"):
+                await attempt
+    assert (tmp_path / FILE).read_bytes() == damaged
+
+
+def test_what_cant_be_read_starts_and_is_unavailable_too(tmp_path):
+    (tmp_path / FILE).mkdir()
+    with closing(opened(tmp_path)) as floor:
+        assert floor.current is None
+        assert floor.fault == f"{tmp_path / FILE} can't be read: Is a directory"
+
+
+def test_reading_alone_says_what_is_there_and_what_is_damaged(tmp_path):
+    assert read_floor(tmp_path) is None
+    (tmp_path / FILE).write_text("{}")
+    with pytest.raises(FloorDamaged, match="isn't a floor: every claim is refused"):
+        read_floor(tmp_path)
+
+
+async def test_a_write_that_fails_changes_nothing_and_the_next_may_pass(floor, disk):
+    await floor.raise_generation(Generation(7))
+    for step in range(len(STEPS)):
+        disk.fail(step, late=True)
+        with pytest.raises(FloorUnavailable, match="can't be written: Input/output error"):
+            await floor.raise_generation(Generation(8))
+        assert floor.current == FloorRecord(Generation(7))
+    await floor.raise_generation(Generation(8))
+    assert floor.current == FloorRecord(Generation(8))
+
+
+def test_a_start_that_cant_write_a_new_floor_ends(tmp_path, disk):
+    disk.fail(0, late=False)
+    with pytest.raises(StartError, match=f"state_dir: {tmp_path / FILE} can't be written: Input/output error: give"):
+        opened(tmp_path)
+
+
+def test_a_start_writes_nothing_where_there_is_a_floor(tmp_path, disk):
+    """So that a full disk, which may refuse a later raise, doesn't end it."""
+    opened(tmp_path).close()
+    del disk.calls[:]
+    opened(tmp_path).close()
+    assert disk.calls == ["fsync"]
+
+
+async def test_what_a_start_goes_on_from_outlives_a_power_failure(tmp_path, disk):
+    """Although the process that wrote it ended before it was on disk."""
+    with closing(opened(tmp_path)) as floor:
+        disk.fail(len(STEPS) - 1, late=False)
+        with pytest.raises(FloorUnavailable):
+            await floor.raise_generation(Generation(7))
+    with closing(opened(tmp_path)) as floor:
+        assert floor.current == FloorRecord(Generation(7))
+    disk.lose_power(lambda possible: possible[0])
+    with closing(opened(tmp_path)) as floor:
+        assert floor.current == FloorRecord(Generation(7))
+
+
+async def test_a_claim_that_gives_up_leaves_the_write_to_finish_by_itself(tmp_path, monkeypatch):
+    disk = Hanging(tmp_path)
+    with closing(opened(tmp_path)) as floor:
+        monkeypatch.setattr(state_dir_module, "os", disk)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(floor.raise_generation, Generation(7))
+            await trio.to_thread.run_sync(disk.hung.acquire)
+            nursery.cancel_scope.cancel()
+        assert floor.current == FloorRecord()
+        disk.answer.set()
+        await floor.raise_epoch("compute", Epoch(3))
+        assert floor.current == FloorRecord(Generation(7), {"compute": Epoch(3)})
+        assert read_floor(tmp_path) == StoredFloor(OWN, 1, floor.current)
+
+
+async def test_who_waits_for_a_disk_that_hangs_may_give_up_too(tmp_path, monkeypatch):
+    disk = Hanging(tmp_path)
+    with closing(opened(tmp_path)) as floor:
+        monkeypatch.setattr(state_dir_module, "os", disk)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(floor.raise_generation, Generation(7))
+            await trio.to_thread.run_sync(disk.hung.acquire)
+            nursery.start_soon(floor.raise_generation, Generation(8))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        disk.answer.set()
+        await floor.raise_generation(Generation(9))
+        assert disk.hung.acquire(blocking=False)
+        assert not disk.hung.acquire(blocking=False), "the write of 8 never began"
+
+
+async def test_the_directory_stays_locked_while_a_write_hangs(tmp_path, monkeypatch):
+    """Its descriptors are in use: closed, they would soon be somebody else's."""
+    disk = Hanging(tmp_path)
+    floor = opened(tmp_path)
+    monkeypatch.setattr(state_dir_module, "os", disk)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(floor.raise_generation, Generation(7))
+        await trio.to_thread.run_sync(disk.hung.acquire)
+        nursery.cancel_scope.cancel()
+    floor.close()
+    with pytest.raises(StartError, match="is in use"):
+        opened(tmp_path)
+    disk.answer.set()
+    await floor.raise_generation(Generation(7))
+    floor.close()
+    with closing(opened(tmp_path)) as floor:
+        assert floor.current == FloorRecord(Generation(7))
+
+
+ON_A_FULL_DISK = """
+import sys, trio
+from pathlib import Path
+from sidecar.floor import FloorFile, FloorUnavailable
+from sidecar.identity import Generation, Identity
+path = Path(sys.argv[1])
+floor = FloorFile.open(path, slot=Identity.parse("prod-eu/replica-a/2"), series=1)
+trio.run(floor.raise_generation, Generation(7))
+try:
+    with (path / "filler").open("wb", buffering=0) as filler:
+        while filler.write(bytes(4096)):
+            pass
+except OSError:
+    pass
+try:
+    trio.run(floor.raise_generation, Generation(8))
+except FloorUnavailable as error:
+    print(error)
+(path / "filler").unlink()
+trio.run(floor.raise_generation, Generation(9))
+print(floor.current.generation)
+"""
+
+ON_A_READ_ONLY_DISK = """
+import subprocess, sys
+from pathlib import Path
+from sidecar.errors import StartError
+from sidecar.floor import FloorFile
+from sidecar.identity import Identity
+path = Path(sys.argv[1])
+subprocess.run(["mount", "-o", "remount,ro", path], check=True)
+try:
+    FloorFile.open(path, slot=Identity.parse("prod-eu/replica-a/2"), series=1)
+except StartError as error:
+    print(error)
+"""
+
+
+def said_on_a_disk_of_its_own(path: Path, script: str) -> str:
+    """What *script* prints, given *path*, where a small disk is mounted for it alone."""
+    mounted = 'mount -t tmpfs -o size=64k none "$1" && shift && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mounted, "sh", str(path)]
+    trial = subprocess.run([*command, "true"], capture_output=True, text=True)
+    if trial.returncode:
+        pytest.skip(f"mounting takes a privilege that this user lacks: {trial.stderr.strip()}")
+    command += [sys.executable, "-c", script, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_full_disk_is_unavailable_until_there_is_room_again(tmp_path):
+    output = said_on_a_disk_of_its_own(tmp_path, ON_A_FULL_DISK)
+    assert output == f"{tmp_path / FILE} can't be written: No space left on device\n9\n"
+
+
+def test_a_read_only_disk_ends_the_start(tmp_path):
+    output = said_on_a_disk_of_its_own(tmp_path, ON_A_READ_ONLY_DISK)
+    says = "can't be used: Read-only file system: give a directory that this user may write to"
+    assert output == f"state_dir: {tmp_path} {says}\n"
+
+
+SCOPES = st.sampled_from(["compute", "api"])
+NUMBERS = st.integers(1, 12)
+Values = dict[str, int]
+
+
+def values(record: FloorRecord) -> Values:
+    """A record's numbers by what they are the floor of."""
+    found = {scope: epoch.value for scope, epoch in record.epochs.items()}
+    return found | ({"generation": record.generation.value} if record.generation is not None else {})
+
+
+class FloorOverFailures(RuleBasedStateMachine):
+    """Raises, failing calls, restarts and power failures in any order.
+
+    What a keeper has ever shown may have been acted on, so that it is never undercut again; what nobody has ever asked
+    for never shows.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = Path(tempfile.mkdtemp())
+        self.disk = Disk(self.path)
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(state_dir_module, "os", self.disk)
+        self.shown: Values = {}
+        self.asked: Values = {}
+
+    @initialize()
+    def start(self) -> None:
+        self.floor = opened(self.path)
+
+    @rule(number=NUMBERS)
+    def raise_generation(self, number: int) -> None:
+        self._raise("generation", number, lambda: self.floor.raise_generation(Generation(number)))
+
+    @rule(scope=SCOPES, number=NUMBERS)
+    def raise_epoch(self, scope: str, number: int) -> None:
+        self._raise(scope, number, lambda: self.floor.raise_epoch(scope, Epoch(number)))
+
+    @rule(after=st.integers(0, len(STEPS)), late=st.booleans())
+    def let_a_call_fail(self, after: int, late: bool) -> None:
+        self.disk.fail(after, late=late)
+
+    @rule(scope=SCOPES, number=NUMBERS, after=st.integers(0, len(STEPS) - 1), late=st.booleans())
+    def die_while_raising(self, scope: str, number: int, after: int, late: bool) -> None:
+        self.disk.fail(after, late=late)
+        self.raise_epoch(scope, number)
+        self.restart()
+
+    @rule()
+    def restart(self) -> None:
+        """A process that was killed leaves the same as one that closed its floor: the kernel has what it wrote."""
+        self.disk.heal()
+        self.floor.close()
+        self.floor = opened(self.path)
+
+    @rule(data=st.data())
+    def lose_power(self, data: st.DataObject) -> None:
+        self.disk.heal()
+        self.floor.close()
+        self.disk.lose_power(lambda possible: possible[data.draw(st.integers(0, len(possible) - 1))])
+        self.floor = opened(self.path)
+
+    @invariant()
+    def never_undercut_and_never_made_up(self) -> None:
+        assert self.floor.current is not None, self.floor.fault
+        now = values(self.floor.current)
+        assert all(now.get(name, 0) >= number for name, number in self.shown.items())
+        assert all(number <= self.asked[name] for name, number in now.items())
+        self.shown = now
+
+    def _raise(self, name: str, number: int, call: Callable[[], object]) -> None:
+        before = self.floor.current
+        self.asked[name] = max(number, self.asked.get(name, 0))
+        try:
+            trio.run(call)
+        except FloorUnavailable:
+            assert self.floor.current == before
+        except BelowFloor:
+            assert number < values(before)[name]
+            assert self.floor.current == before
+        else:
+            assert values(self.floor.current) == values(before) | {name: number}
+
+    def teardown(self) -> None:
+        self.floor.close()
+        self.patch.undo()
+        shutil.rmtree(self.path)
+
+
+TestFloorOverFailures = FloorOverFailures.TestCase
+TestFloorOverFailures.settings = settings(max_examples=50, stateful_step_count=20)

@@ -1,0 +1,83 @@
+"""Gates follow the configuration in effect, and keep what must outlive a reload."""
+
+from types import SimpleNamespace
+
+from prometheus_client import CollectorRegistry
+
+from sidecar.assignment import Assignment
+from sidecar.config import load
+from sidecar.epoch_floor import EpochFloor
+from sidecar.floor import FloorInMemory
+from sidecar.gates import Gates
+from sidecar.metrics import Metrics
+from sidecar.reasons import Advice
+from sidecar.roster import Roster
+from sidecar.standing import Standing
+
+TEXT = """
+identity: {cluster: prod-eu, replica: replica-a, ordinal: 2}
+assignment: {instance: u-1, generation: {file: /etc/podinfo/generation}, ahead_wait: 3s}
+listeners:
+  - {name: a, listen: ":7101", upstream: "127.0.0.1:2101", tls: none, concurrency: exclusive}
+  - {name: b, listen: ":7102", upstream: "127.0.0.1:2102", tls: none, unsafe_epoch: true, epoch_scope: s}
+"""
+
+
+def gates(text=TEXT):
+    front = SimpleNamespace(newest=Assignment(), latest=Assignment(), floor_written=True)
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, listeners=["a", "b"], wall_clock=lambda: 0.0)
+    each = Gates(
+        config(text),
+        standing=Standing(SimpleNamespace(pending=list), front, FloorInMemory()),
+        roster=Roster(connections=9, pending=9),
+        lifecycle=SimpleNamespace(refusing=False),
+        metrics=metrics,
+        journal=None,
+    )
+    return each, registry
+
+
+def config(text=TEXT):
+    return load(text, file="test.yaml", environ={})
+
+
+async def test_each_listener_has_its_own():
+    each, _ = gates()
+    assert each.of("a").exclusive is not None
+    assert each.of("b").exclusive is None
+    assert each.of("a").raise_epoch is None
+    floor = each.of("b").raise_epoch.__self__
+    assert isinstance(floor, EpochFloor)
+    assert floor.scope == "s"
+    assert str(each.of("b").upstream) == "127.0.0.1:2102"
+
+
+async def test_files_catch_up_and_so_a_claim_that_is_ahead_waits_and_comes_again():
+    each, _ = gates()
+    assert each.of("a").times.ahead == 3
+    assert each.of("a").rules.ahead_advice is Advice.RETRY
+    each, _ = gates(TEXT.replace("{file: /etc/podinfo/generation}, ahead_wait: 3s", '"7"'))
+    assert each.of("a").times.ahead == 0
+    assert each.of("a").rules.ahead_advice is Advice.RE_RESOLVE
+
+
+async def test_a_rebuild_puts_new_values_into_effect_and_keeps_the_one_place():
+    each, registry = gates()
+    before = each.of("a")
+    each.rebuild(config(TEXT + "timeouts: {idle: 5m}\nenforcement: shadow\n"))
+    after = each.of("a")
+    assert (before.relay_times.idle, after.relay_times.idle) == (None, 300)
+    assert (before.shadow, after.shadow) == (False, True)
+    assert after.exclusive is before.exclusive
+    labels = {"listener": "a", "mode": "shadow"}
+    assert registry.get_sample_value("identity_sidecar_enforcement_info", labels) == 1
+
+
+async def test_the_state_is_the_moments():
+    each, _ = gates()
+    assert not each.of("a").state().draining
+    each._lifecycle.refusing = True
+    assert each.of("a").state().draining
+    each._standing.front.floor_written = False
+    assert each.of("a").state().floor is None

@@ -1,0 +1,294 @@
+"""The way to the local process: one place, one at a time; the floor before the dial; what a change revokes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from sidecar.accept import has_waiting
+from sidecar.admission import Floor, Requirement, State
+from sidecar.assignment import Assignment
+from sidecar.exclusive import MOST_TAKEOVERS, Exclusive
+from sidecar.identity import ControllerName, Epoch, Generation
+from sidecar.preface.claim import Claim
+from sidecar.reasons import End
+from tests.house import EIGHT, answer_of
+from tests.names import CLAIM, OWN, U1, WRONG, preface
+from tests.wires import is_reset, receive_all
+
+
+def in_shadow(gate):
+    return replace(gate, shadow=True, times=replace(gate.times, shadow=60))
+
+
+def named(controller, epoch=None):
+    return replace(CLAIM, controller=ControllerName(controller), epoch=Epoch(epoch) if epoch else None)
+
+
+@pytest.fixture
+def exclusive(house):
+    house.gate = replace(house.gate, exclusive=Exclusive())
+    return house
+
+
+async def admit(house, process, claim=CLAIM):
+    controller, connection, _ = await house.connect()
+    await controller.send_all(preface(claim))
+    with trio.fail_after(5):
+        upstream = await process.accept()
+    await wait_all_tasks_blocked(0.01)
+    return controller, upstream, connection
+
+
+async def close(*streams):
+    for stream in streams:
+        await stream.aclose()
+
+
+async def test_a_reconnect_takes_over_once_the_old_connection_is_gone(exclusive, process):
+    old, old_upstream, connection = await admit(exclusive, process)
+    new, new_upstream, _ = await admit(exclusive, process)
+    assert connection.ended_by is End.SUPERSEDED
+    assert await is_reset(old)
+    assert await is_reset(old_upstream)
+    await new.send_all(b"here")
+    assert await new_upstream.receive_some() == b"here"
+    await close(old, old_upstream, new, new_upstream)
+    await exclusive.roster.wait_empty()
+    assert exclusive.gate.exclusive.holder is None
+
+
+async def test_a_refused_connection_disturbs_nobody(exclusive, process):
+    old, old_upstream, _ = await admit(exclusive, process)
+    for claim in (WRONG, replace(CLAIM, generation=Generation(6))):
+        controller, _, _ = await exclusive.connect()
+        async with controller:
+            await controller.send_all(preface(claim, answer=True))
+            assert not (await answer_of(controller)).admitted
+    await old.send_all(b"still here")
+    assert await old_upstream.receive_some() == b"still here"
+    await close(old, old_upstream)
+
+
+async def test_another_controller_is_refused_and_disturbs_nobody(exclusive, process):
+    old, old_upstream, _ = await admit(exclusive, process, named("a"))
+    controller, _, _ = await exclusive.connect()
+    async with controller:
+        await controller.send_all(preface(named("b"), answer=True))
+        assert (await answer_of(controller)).verdict == "exclusive_conflict"
+    await old.send_all(b"still here")
+    assert await old_upstream.receive_some() == b"still here"
+    await close(old, old_upstream)
+
+
+async def test_takeovers_that_come_too_often_are_refused(exclusive, process):
+    streams = []
+    for _ in range(MOST_TAKEOVERS + 1):
+        controller, upstream, _ = await admit(exclusive, process)
+        streams += [controller, upstream]
+    controller, _, _ = await exclusive.connect()
+    async with controller:
+        await controller.send_all(preface(answer=True))
+        assert (await answer_of(controller)).verdict == "exclusive_conflict"
+    await close(*streams)
+
+
+async def test_of_many_that_come_at_once_one_is_left_and_each_was_alone(exclusive, process):
+    """Never two admitted at the same moment, and never none for good."""
+    streams = [(await exclusive.connect())[0] for _ in range(4)]
+    for stream in streams:
+        await stream.send_all(preface())
+    upstreams = []
+    for _ in streams:
+        with trio.fail_after(5):
+            upstreams.append(await process.accept())
+        await wait_all_tasks_blocked(0.01)
+        assert sum(connection.admitted for connection in exclusive.roster) == 1
+    await close(*streams, *upstreams)
+
+
+async def test_a_dial_that_fails_after_the_cut_is_counted_apart(exclusive, process):
+    old, old_upstream, _ = await admit(exclusive, process)
+    await process.listener.aclose()
+    controller, _, _ = await exclusive.connect()
+    async with controller:
+        await controller.send_all(preface(answer=True))
+        assert (await answer_of(controller)).verdict == "upstream_unavailable"
+    assert await is_reset(old)
+    await close(old, old_upstream)
+
+
+async def test_who_waits_too_long_for_its_turn_is_told_to_come_again(exclusive, process, patient_clock):
+    await exclusive.gate.exclusive.turn.acquire()
+    controller, _, _ = await exclusive.connect()
+    async with controller:
+        await controller.send_all(preface(answer=True))
+        assert (await answer_of(controller)).verdict == "exclusive_conflict"
+    exclusive.gate.exclusive.turn.release()
+
+
+async def test_in_the_shadow_nobody_is_superseded_and_the_cut_is_counted(exclusive, process):
+    exclusive.gate = in_shadow(exclusive.gate)
+    old, old_upstream, _ = await admit(exclusive, process)
+    new, new_upstream, _ = await admit(exclusive, process)
+    await old.send_all(b"still here")
+    assert await old_upstream.receive_some() == b"still here"
+    assert exclusive.counts()["shadow_cuts"] == {"superseded": 1}
+    await close(old, old_upstream, new, new_upstream)
+
+
+async def test_what_the_shadow_lets_through_supersedes_nobody(exclusive, process):
+    exclusive.gate = in_shadow(exclusive.gate)
+    old, old_upstream, connection = await admit(exclusive, process)
+    wrong, wrong_upstream, _ = await admit(exclusive, process, WRONG)
+    assert exclusive.gate.exclusive.holder is connection
+    assert "shadow_cuts" not in exclusive.counts()
+    await close(old, old_upstream, wrong, wrong_upstream)
+
+
+async def test_a_change_cuts_exactly_those_who_do_not_pass_any_more(house, process):
+    seven, seven_upstream, _ = await admit(house, process)
+    house.authority.newest = EIGHT
+    eight, eight_upstream, _ = await admit(house, process, replace(CLAIM, generation=Generation(8)))
+    await house.roster.decide_again()
+    assert await is_reset(seven)
+    assert await is_reset(seven_upstream)
+    await eight.send_all(b"still here")
+    assert await eight_upstream.receive_some() == b"still here"
+    await close(seven, seven_upstream, eight, eight_upstream)
+    await house.roster.wait_empty()
+    assert house.counts()["ended"]["generation_stale"] == 1
+
+
+async def test_a_drain_or_a_floor_that_cannot_be_written_cuts_nobody(house, process):
+    controller, upstream, _ = await admit(house, process)
+    for state in (State(draining=True), State(floor=None)):
+        house.state = state
+        await house.roster.decide_again()
+    await controller.send_all(b"still here")
+    assert await upstream.receive_some() == b"still here"
+    await close(controller, upstream)
+
+
+async def test_in_the_shadow_a_change_is_counted_once_and_cuts_nobody(house, process):
+    house.gate = in_shadow(house.gate)
+    controller, upstream, _ = await admit(house, process)
+    house.authority.newest = EIGHT
+    await house.roster.decide_again()
+    await house.roster.decide_again()
+    await controller.send_all(b"still here")
+    assert await upstream.receive_some() == b"still here"
+    assert house.counts()["shadow_cuts"] == {"generation_stale": 1}
+    await close(controller, upstream)
+
+
+async def test_a_shadow_that_has_ended_spares_nobody_any_more(house, process):
+    house.gate = in_shadow(house.gate)
+    right, right_upstream, _ = await admit(house, process)
+    wrong, wrong_upstream, _ = await admit(house, process, replace(CLAIM, generation=Generation(6)))
+    house.gate = replace(house.gate, shadow=False)
+    await house.roster.decide_again()
+    assert await is_reset(wrong)
+    await right.send_all(b"still here")
+    assert await right_upstream.receive_some() == b"still here"
+    house.authority.newest = EIGHT
+    await house.roster.decide_again()
+    assert await is_reset(right)
+    await close(right, right_upstream, wrong, wrong_upstream)
+
+
+async def test_what_is_too_old_admits_nobody_even_after_a_good_read(house, process):
+    """The dial may have outlasted it."""
+    house.authority.stale = True
+    controller, _, _ = await house.connect()
+    async with controller:
+        await controller.send_all(preface(answer=True))
+        assert (await answer_of(controller)).verdict == "authority_unavailable"
+
+
+async def test_what_a_record_revokes_is_cut_though_the_floor_cannot_be_written(house, process):
+    controller, upstream, _ = await admit(house, process)
+    house.authority.newest, house.state = EIGHT, State(floor=None)
+    await house.roster.decide_again()
+    assert await is_reset(controller)
+    await close(controller, upstream)
+
+
+class Floors:
+    """Keeps the epochs that it was asked to keep, where it can, and when in relation to the dial."""
+
+    def __init__(self, house, *, works=True):
+        self.house, self.works = house, works
+        self.raised = []
+        rules = replace(house.gate.rules, require=house.gate.rules.require | {Requirement.EPOCH})
+        house.gate = replace(house.gate, rules=rules, raise_epoch=self.raise_to)
+
+    async def raise_to(self, epoch):
+        self.raised.append((epoch, not has_waiting(self.house.process.listener)))
+        if self.works:
+            self.house.state = State(floor=Floor(None, epoch))
+        return self.works
+
+
+async def test_a_higher_epoch_is_kept_before_the_local_process_is_dialled(house, process):
+    floors = Floors(house)
+    controller, upstream, connection = await admit(house, process, named("a", epoch=5))
+    assert floors.raised == [(Epoch(5), True)]
+    assert connection.epoch == Epoch(5)
+    await close(controller, upstream)
+
+
+async def test_an_epoch_that_cannot_be_kept_admits_nobody(house, process):
+    Floors(house, works=False)
+    controller, _, _ = await house.connect()
+    async with controller:
+        await controller.send_all(preface(named("a", epoch=5), answer=True))
+        assert (await answer_of(controller)).verdict == "floor_unavailable"
+    assert await process.untouched()
+
+
+async def test_an_epoch_that_is_not_required_raises_nothing(house, process):
+    floors = Floors(house)
+    rules = replace(house.gate.rules, require=house.gate.rules.require - {Requirement.EPOCH})
+    house.gate = replace(house.gate, rules=rules)
+    controller, upstream, _ = await admit(house, process, named("a", epoch=5))
+    assert floors.raised == []
+    await close(controller, upstream)
+
+
+async def test_the_local_process_is_told_who_dials_and_which_life_this_is(house, process):
+    house.gate = replace(house.gate, send_proxy=True)
+    controller, upstream, _ = await admit(house, process, named("a", epoch=5))
+    async with controller, upstream:
+        await controller.send_all(b"PING")
+        await controller.send_eof()
+        data = await receive_all(upstream)
+        from sidecar.preface.claim import read_claim
+        from sidecar.preface.proxy_v2 import read_header
+
+        header = read_header(data)
+        assert data[header.length :] == b"PING"
+        told = read_claim(header.tlvs)
+        assert (told.identity, told.generation, told.instance) == (OWN, Generation(7), U1)
+        assert told.controller == ControllerName("a")
+        assert told.epoch is None, "an epoch that nobody checked is hearsay"
+        assert str(header.source) == "127.0.0.1:51000"
+        await upstream.send_eof()
+    await house.roster.wait_empty()
+    assert house.counts()["bytes_up"] == 4
+
+
+async def test_a_slot_that_names_only_its_instance_is_told_as_far_as_it_goes(house, process):
+    rules = replace(
+        house.gate.rules,
+        require=frozenset({Requirement.IDENTITY, Requirement.INSTANCE}),
+        given=frozenset({Requirement.INSTANCE}),
+    )
+    house.gate = replace(house.gate, rules=rules, send_proxy=True)
+    house.authority.newest = Assignment(None, U1)
+    controller, upstream, _ = await admit(house, process, Claim(OWN, None, U1))
+    assert str(U1).encode() in await upstream.receive_some()
+    await close(controller, upstream)
