@@ -94,9 +94,10 @@ def _refused_now(visit: Visit) -> Refused | None:
 def _admit(visit: Visit) -> None:
     gate, connection, claim = visit.gate, visit.connection, visit.handshake.claim
     connection.step = Step.ADMITTED
-    connection.epoch = visit.checked_epoch
-    if claim is not None and isinstance(claim.controller, ControllerName):
-        connection.controller = claim.controller
+    if visit.basis is not Basis.SHADOW:  # of one that passed in spite of what it says, nothing is believed
+        connection.epoch = visit.checked_epoch
+        if claim is not None and isinstance(claim.controller, ControllerName):
+            connection.controller = claim.controller
     connection.recheck = lambda: _recheck(visit)
     connection.spare = lambda end: _spare(visit, end)
     if gate.exclusive is not None and visit.basis is not Basis.SHADOW:

@@ -13,7 +13,8 @@ from sidecar.admission import Floor, Requirement, State
 from sidecar.assignment import Assignment
 from sidecar.exclusive import MOST_TAKEOVERS, Exclusive
 from sidecar.identity import ControllerName, Epoch, Generation
-from sidecar.preface.claim import Claim
+from sidecar.preface.claim import Claim, read_claim
+from sidecar.preface.proxy_v2 import read_header
 from sidecar.reasons import End
 from tests.house import EIGHT, answer_of
 from tests.names import CLAIM, OWN, U1, WRONG, preface
@@ -266,9 +267,6 @@ async def test_the_local_process_is_told_who_dials_and_which_life_this_is(house,
         await controller.send_all(b"PING")
         await controller.send_eof()
         data = await receive_all(upstream)
-        from sidecar.preface.claim import read_claim
-        from sidecar.preface.proxy_v2 import read_header
-
         header = read_header(data)
         assert data[header.length :] == b"PING"
         told = read_claim(header.tlvs)
@@ -279,6 +277,16 @@ async def test_the_local_process_is_told_who_dials_and_which_life_this_is(house,
         await upstream.send_eof()
     await house.roster.wait_empty()
     assert house.counts()["bytes_up"] == 4
+
+
+async def test_of_one_that_the_shadow_let_through_the_local_process_is_told_no_name(house, process):
+    rules = replace(house.gate.rules, require=house.gate.rules.require | {Requirement.EPOCH})
+    house.gate = replace(in_shadow(house.gate), send_proxy=True, rules=rules)
+    rival = replace(named("rival", epoch=9), generation=Generation(6))
+    controller, upstream, _ = await admit(house, process, rival)
+    async with controller, upstream:
+        told = read_claim(read_header(await upstream.receive_some()).tlvs)
+    assert (told.identity, told.controller, told.epoch) == (OWN, None, None)
 
 
 async def test_a_slot_that_names_only_its_instance_is_told_as_far_as_it_goes(house, process):
