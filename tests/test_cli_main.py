@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 from sidecar.cli.main import COMMANDS, main
 from sidecar.config import ConfigurationError, Problem
 from sidecar.errors import StartError
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def names():
@@ -81,3 +85,22 @@ def test_a_command_loads_only_what_it_needs(command, unneeded):
     script = f"import sys; from sidecar.cli.main import main; {command}; print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not unneeded & set(done.stderr.split())
+
+
+def shell(redirection, command="check"):
+    """The command in a shell, with its output redirected; exit code and what it wrote to standard error."""
+    arguments = f"{sys.executable} -m sidecar {command} {redirection}"
+    environment = {**os.environ, "POD_UID": "u", "POD_NAME": "replica-a-2", "POD_NAMESPACE": "default"}
+    done = subprocess.run(
+        ["sh", "-c", arguments], capture_output=True, text=True, check=False, cwd=ROOT, env=environment, timeout=30
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("command", ["check config/minimal.yaml", "schema"])
+def test_an_output_that_goes_nowhere_is_no_traceback(command):
+    assert shell(">&-", command) == (0, "")
+    assert shell("<&-", command) == (0, "")
+    code, said = shell("> /dev/full", command)
+    assert (code, said) == (1, "sidecar: standard output can't be written: No space left on device\n")
+    assert "Traceback" not in shell("| true", command)[1]

@@ -8,6 +8,7 @@ loads what it needs when it runs.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from sidecar.cli import check, connect, demo, drain, floor, reload, run, schema,
 from sidecar.errors import SidecarError
 
 BAD_CONFIGURATION: Final = 2
+_NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT}
 COMMANDS: Final = (run, check, schema, connect, status, wait, drain, reload, shutdown, floor, demo)
 
 
@@ -32,18 +34,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_parser(subparsers)
-    if sys.stdout is None:  # it was closed
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  for the life of the process
+    _open_standard_streams()
     options = parser.parse_args(arguments)
     try:
         code: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # who reads has gone: nothing to say, and nobody to say it to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush fails too
+        _give_up_output()
         return 1
     except SidecarError as error:
         # Problems of a configuration begin with file, line and column, which editors find where nothing is before them.
         text = str(error) if error.exit_code == BAD_CONFIGURATION else f"sidecar: {error}"
         print(text, file=sys.stderr)  # noqa: T201  a command's own output
         return error.exit_code
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _give_up_output()
+        print(f"sidecar: standard output can't be written: {error.strerror}", file=sys.stderr)  # noqa: T201  as above
+        return 1
     return code
+
+
+def _open_standard_streams() -> None:
+    """Open those that were closed: the next socket would get their descriptor, and a stray write with it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  for the life of the process
+
+
+def _give_up_output() -> None:
+    """Let what is left of it go nowhere: else the interpreter's own last flush fails too, with a traceback."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

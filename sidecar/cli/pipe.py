@@ -32,7 +32,8 @@ async def pipe(stream: trio.abc.HalfCloseableStream, *, source: int, sink: int, 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_send, stream, source)
         async for data in stream:
-            await trio.to_thread.run_sync(_write, sink, data)
+            # Abandoned like the other: a pager that pauses must not keep a Ctrl-C from ending the program.
+            await trio.to_thread.run_sync(_write, sink, data, abandon_on_cancel=True)
         if leave_with_peer:
             nursery.cancel_scope.cancel()
 

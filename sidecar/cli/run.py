@@ -6,10 +6,8 @@ Owns the order in which a process comes to be one: configuration first, then the
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from functools import partial
-from pathlib import Path
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,8 +28,6 @@ def run(options: argparse.Namespace) -> int:
     from sidecar.config.explain import explain
     from sidecar.log import LogSwitch, build_logger
 
-    if sys.stderr is None:  # it was closed: the next socket would get its descriptor, and a stray write with it
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  for the life of the process
     config = read_config(options.config)
     switch = LogSwitch(sys.stderr)
     logger = build_logger(config.log.format, config.log.level, sys.stderr, switch)
