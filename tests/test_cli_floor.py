@@ -14,7 +14,7 @@ import trio
 from sidecar.cli import configuration, floor
 from sidecar.cli.floor import NoFloorError
 from sidecar.errors import StartError
-from sidecar.floor import FloorDamaged, FloorFile, FloorUnavailable
+from sidecar.floor import FloorDamaged, FloorFile, FloorRecord, FloorUnavailable
 from sidecar.floor.state_dir import FILE
 from sidecar.identity import Epoch, Generation, Identity
 from tests.names import OTHER, OWN
@@ -105,7 +105,7 @@ def test_a_damaged_floor_is_set_aside_and_the_next_start_begins_a_new_one(tmp_pa
     out = capsys.readouterr().out
     assert f"{damaged} isn't a floor" in out
     assert "gives up what is known of the generation and the epochs that this slot has acted on" in out
-    assert f"kept as {damaged}.damaged-1. The next start begins a new one." in out
+    assert f"kept as {damaged}.damaged-1. A sidecar that runs goes on with a new one" in out
     assert (tmp_path / f"{FILE}.damaged-1").read_text() == "{}"
     with closing(FloorFile.open(tmp_path, slot=OWN, series=1)) as kept:
         assert kept.fault == ""
@@ -117,13 +117,16 @@ def test_without_yes_it_is_only_said_what_would_be_given_up(damaged, capsys):
     assert damaged.read_text() == "{}"
 
 
-def test_a_floor_in_use_is_not_reset(tmp_path, damaged):
-    with (
-        closing(FloorFile.open(tmp_path, slot=OWN, series=1)),
-        pytest.raises(StartError, match=r"is in use by another process \(pid \d+\): stop it"),
-    ):
-        run("reset", "sidecar.yaml", "--yes")
-    assert damaged.read_text() == "{}"
+async def test_a_damaged_floor_is_reset_while_its_sidecar_runs_which_then_goes_on(tmp_path, damaged):
+    with closing(FloorFile.open(tmp_path, slot=OWN, series=1)) as kept:
+        await kept.reopen()
+        assert kept.current is None
+        assert run("reset", "sidecar.yaml", "--yes") == 0
+        await kept.reopen()
+        assert kept.current == FloorRecord()
+        await kept.raise_generation(Generation(7))
+        with pytest.raises(StartError, match=r"is in use by another process \(pid \d+\): stop it"):
+            FloorFile.open(tmp_path, slot=OWN, series=1)
 
 
 def test_an_intact_floor_is_not_reset(tmp_path, configure):

@@ -139,6 +139,8 @@ class Front:
         return reading
 
     async def _take(self, number: int, result: Assignment | Unassigned | Unavailable, began: float) -> Reading:
+        if self._floor.current is None:
+            await self._floor.reopen()
         record = self._floor.current
         floor = record.generation if record is not None else None
         taken = self._newest.take(number, result, floor=floor, begun=self._reads.begun)

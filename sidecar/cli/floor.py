@@ -84,7 +84,10 @@ def run_reset(options: argparse.Namespace) -> int:
             sys.stdout.write("Nothing was changed: add --yes to do it.\n")
             return 1
         aside = directory.set_aside()
-    sys.stdout.write(f"The damaged floor is kept as {aside}. The next start begins a new one.\n")
+    sys.stdout.write(
+        f"The damaged floor is kept as {aside}. A sidecar that runs goes on with a new one within "
+        "assignment.revalidate_interval, else the next start does.\n"
+    )
     return 0
 
 

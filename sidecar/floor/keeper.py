@@ -50,6 +50,9 @@ class FloorKeeper(Protocol):
     async def raise_epoch(self, scope: str, epoch: Epoch) -> None:
         """Have *epoch* kept for *scope*. Otherwise like ``raise_generation``."""
 
+    async def reopen(self) -> None:
+        """Look at a damaged floor again: somebody may have reset it meanwhile."""
+
     def close(self) -> None:
         """Let go of it."""
 
@@ -72,12 +75,19 @@ class FloorInMemory:
         self.current = self.current.with_epoch(scope, epoch)
         await trio.lowlevel.checkpoint()
 
+    async def reopen(self) -> None:
+        """Nothing to do: memory isn't damaged."""
+        await trio.lowlevel.checkpoint()
+
     def close(self) -> None:
         """Nothing to do."""
 
 
 class FloorFile:
-    """A floor in a directory that is locked for it. Made by :meth:`open`."""
+    """A floor in a directory that is locked for it. Made by :meth:`open`.
+
+    While it is damaged it isn't locked: nothing is written then, and whoever resets it needs the lock.
+    """
 
     def __init__(self, directory: StateDir, stored: StoredFloor, fault: str = "") -> None:
         self.fault = fault
@@ -112,6 +122,7 @@ class FloorFile:
         try:
             stored = read_floor(directory.path)
         except FloorUnavailable as error:
+            directory.close()
             return cls(directory, fresh, fault=str(error))
         if stored is not None:
             stored.check_fits(fresh.slot, fresh.series)
@@ -123,6 +134,24 @@ class FloorFile:
         except FloorUnavailable as error:
             raise StartError(f"state_dir: {error}: give a directory that this user may write to") from error
         return cls(directory, fresh)
+
+    async def reopen(self) -> None:
+        """See :class:`FloorKeeper`."""
+        if self.fault:
+            await trio.to_thread.run_sync(self._reopen, abandon_on_cancel=True, limiter=self._writer)
+        else:
+            await trio.lowlevel.checkpoint()
+
+    def _reopen(self) -> None:
+        if not self.fault:
+            return
+        try:
+            found = FloorFile.open(self._directory.path, slot=self._slot, series=self._series)
+        except StartError as error:  # somebody is resetting it, or it is another's by now
+            self.fault = str(error)
+            return
+        self._directory, self._current = found._directory, found._current  # noqa: SLF001  of our own kind
+        self.fault = found.fault
 
     @property
     def current(self) -> FloorRecord | None:
@@ -139,7 +168,7 @@ class FloorFile:
 
     def close(self) -> None:
         """Unlock the directory. While a write hangs it stays locked until the process ends."""
-        if not self._writer.borrowed_tokens:  # else the write would go on, into somebody else's descriptors
+        if not self.fault and not self._writer.borrowed_tokens:  # else the write would go on, into others' descriptors
             self._directory.close()
 
     async def _raise(self, change: Change) -> None:
