@@ -57,11 +57,12 @@ class FakeSidecar:
 
 
 class FakeController:
-    """Gets *outcome* from every dial: None, or a DialError."""
+    """Gets *outcome* from every dial: None, or a DialError. Its streams are *reset*, or else end in order."""
 
-    def __init__(self, known, outcome=None):
+    def __init__(self, known, outcome=None, *, reset=True):
         self.known = {each.ordinal: each for each in known}
         self.outcome = outcome
+        self.reset = reset
 
     async def dial(self, ordinal) -> DialError | None:
         await trio.lowlevel.checkpoint()
@@ -70,6 +71,10 @@ class FakeController:
     async def command(self, ordinal):
         await trio.lowlevel.checkpoint()
         return reply(ordinal, self.known[ordinal].generation.value, 1)
+
+    async def notice_end(self, ordinal):
+        await trio.lowlevel.checkpoint()
+        return self.reset
 
 
 @dataclass
@@ -80,6 +85,8 @@ class FakePod:
     counted: Counts
     reached: int = 0
     dialled: Counter[str] = field(default_factory=Counter)
+    resets: int = 0
+    cut: Counter[str] = field(default_factory=Counter)
 
     async def counts(self, expected):
         await trio.lowlevel.checkpoint()

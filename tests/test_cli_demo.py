@@ -41,9 +41,11 @@ def test_each_refusal_is_shown_with_its_reason_and_what_to_do(told):
         ("identity_mismatch", "re-resolve"),
         ("generation_stale", "refresh"),
         ("instance_mismatch", "re-resolve"),
+        ("generation_stale", "refresh"),
         ("identity_mismatch", "re-resolve"),
         ("identity_mismatch", "re-resolve"),
         ("generation_stale", "refresh"),
+        ("exclusive_conflict", "retry"),
         ("preface_missing", ""),
     ]
     assert "ordinal: expected 0, this is 1" in shown
@@ -51,19 +53,28 @@ def test_each_refusal_is_shown_with_its_reason_and_what_to_do(told):
 
 def test_admissions_are_shown_and_the_counters_add_up(told):
     shown = told[0].stdout
-    assert len(re.findall(r"^   admitted ", shown, re.MULTILINE)) == 6
-    table = re.findall(r"^   demo/replica-a/\d +(\d+) +(\d+) +(\d+) +(\d+)  (.*)$", shown, re.MULTILINE)
+    assert len(re.findall(r"^   admitted ", shown, re.MULTILINE)) == 8
+    table = re.findall(r"^   demo/replica-a/\d((?: +\d+){6})$", shown, re.MULTILINE)
     assert len(table) == 3
-    for accepted, admitted, reached, probes, refused in table:
-        rejections = sum(map(int, re.findall(r"\d+", refused)))
-        assert int(accepted) == int(admitted) + int(probes) + rejections
+    for row in table:
+        accepted, admitted, reached, _, probes, refused = map(int, row.split())
+        assert accepted == admitted + probes + refused
         assert reached == admitted
+
+
+def test_a_stream_that_was_right_and_is_no_more_is_cut_before_its_successor_is_admitted(told):
+    shown = told[0].stdout
+    assert re.findall(r"^   cut .* generation (\d), \w+  reset, (\w+)$", shown, re.MULTILINE) == [
+        ("1", "generation_stale"),
+        ("2", "superseded"),
+    ]
+    assert shown.index("reset, generation_stale") < shown.index("shard 1, generation 2, command 1")
 
 
 def test_it_fits_a_terminal_and_is_not_long(told):
     lines = told[0].stdout.splitlines()
     assert max(map(len, lines)) <= WIDTH
-    assert len(lines) <= 65
+    assert len(lines) <= 80
     assert "\x1b" not in told[0].stdout
 
 

@@ -49,7 +49,7 @@ async def test_a_refusal_is_an_outcome_and_leaves_no_stream(nursery):
 async def test_commands_are_counted_as_they_are_answered(nursery):
     controller = await dialled(nursery, FakeSidecar(replies=[reply(2, 1, 1), reply(2, 1, 2)]))
     assert [await controller.command(2), await controller.command(2)] == [reply(2, 1, 1), reply(2, 1, 2)]
-    assert controller.commands == {record().instance: 2}
+    assert controller.commands == {record().life: 2}
     controller.hang_up()
     nursery.cancel_scope.cancel()
 
@@ -57,7 +57,7 @@ async def test_commands_are_counted_as_they_are_answered(nursery):
 async def test_the_commands_of_a_life_go_on_where_it_is_dialled_again_and_another_life_begins_anew(nursery):
     sidecar = FakeSidecar()
     controller = Controller("c-1", [], await sidecar.serve(nursery))
-    other = record(2, generation=2, instance=UIDS[1])
+    other = record(2, generation=2)  # in place: the same pod
     for life, expected in ((record(2), reply(2, 1, 1)), (record(2), reply(2, 1, 2)), (other, reply(2, 2, 1))):
         sidecar.replies = [expected]
         controller.learn(life)
@@ -86,8 +86,31 @@ async def test_any_reply_but_the_next_one_of_this_life_is_a_difference(nursery, 
 
 async def test_it_notices_the_end_of_a_stream(nursery):
     controller = await dialled(nursery, FakeSidecar())
-    await controller.notice_end(2)
+    assert not await controller.notice_end(2)
     controller.hang_up()  # nothing is left to close
+    nursery.cancel_scope.cancel()
+
+
+async def test_it_tells_a_reset_from_an_end_in_order(nursery):
+    class Resetting(FakeSidecar):
+        async def _serve_one(self, stream):
+            await super()._serve_one(stream)
+            stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            stream.socket.close()
+
+    controller = await dialled(nursery, Resetting())
+    assert await controller.notice_end(2)
+    nursery.cancel_scope.cancel()
+
+
+async def test_where_it_has_dialled_again_the_older_stream_ends_and_the_newer_one_is_driven(nursery):
+    sidecar = FakeSidecar()
+    controller = await dialled(nursery, sidecar)
+    sidecar.replies = [reply(2, 1, 1)]
+    assert await controller.dial(2) is None
+    assert not await controller.notice_end(2)
+    assert await controller.command(2) == reply(2, 1, 1)
+    controller.hang_up()
     nursery.cancel_scope.cancel()
 
 

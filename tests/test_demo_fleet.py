@@ -35,6 +35,9 @@ class PodWithoutProcess:
         self.record = replace(self.record, host=host)
         self._come(files)
 
+    def move_on(self, generation):
+        self.record = replace(self.record, generation=generation)
+
     async def end(self):
         await self.leave()
         self.ended = True
@@ -80,6 +83,14 @@ async def test_a_relaunch_is_a_new_life_at_the_same_address(fleet):
     assert now.instance != before.instance
     assert old.ended
     assert fleet[2] is not old
+
+
+async def test_a_pod_that_moves_on_is_the_same_one_in_its_next_generation(fleet):
+    before = fleet.look_up(1)
+    fleet.move_on(1)
+    assert fleet.look_up(1) == replace(before, generation=Generation(2))
+    assert fleet[1].names == ["replica-1-start-1"]
+    assert not fleet[1].ended
 
 
 async def test_every_start_has_a_name_of_its_own(fleet):

@@ -11,6 +11,7 @@ from sidecar.demo import guide
 from sidecar.demo.front import Ports
 from sidecar.demo.scrape import Counts
 from sidecar.demo.screen import WIDTH, Screen
+from sidecar.demo.story import NAME
 from sidecar.identity import Identity
 
 
@@ -37,6 +38,7 @@ def test_connect_is_shown_with_a_claim_that_is_right_and_one_that_is_wrong(comma
     there = record()
     assert right.address == wrong.address == "127.0.0.3:7101"
     assert (right.identity, right.generation, right.instance) == (there.identity, there.generation, there.instance)
+    assert str(right.controller) == NAME  # a shard takes no second one beside its own
     assert wrong.identity == Identity("demo", "replica-a", 7)
     assert (wrong.generation, wrong.instance, wrong.probe) == (there.generation, there.instance, True)
 

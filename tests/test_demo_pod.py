@@ -14,7 +14,7 @@ from sidecar.demo.pod import Pod
 from sidecar.demo.replica import reply
 from sidecar.demo.scrape import Counts
 from sidecar.dialler import UnreachableError
-from sidecar.identity import ControllerName
+from sidecar.identity import ControllerName, Generation
 
 RECORD = record(2, host="127.0.0.2")
 ONE_ADMITTED = Counts(1, Counter(admitted=1))
@@ -52,19 +52,40 @@ async def test_a_pod_that_moves_keeps_its_replica_and_its_memory_and_counts_anew
     async with launched(tmp_path) as (pod, ports):
         await command(pod, ports)
         pod.dialled["admitted"] += 1
+        pod.cut["superseded"] += 1
         before = pod.pid
         await pod.leave()
         with pytest.raises(UnreachableError):
             await command(pod, ports)
         await pod.arrive("127.0.0.3", tmp_path / "moved")
         assert pod.record == record(2, host="127.0.0.3")
-        assert (pod.reached, pod.dialled) == (0, {})
+        assert (pod.reached, pod.resets, pod.dialled, pod.cut) == (0, 0, {}, {})
         assert pod.pid != before
         assert await command(pod, ports) == reply(2, 1, 2)
         assert pod.reached == 1
         assert await pod.counts(ONE_ADMITTED) == ONE_ADMITTED
         await pod.end()
-    assert {path.name for path in tmp_path.iterdir()} == {"a-pod.yaml", "a-pod.log", "moved.yaml", "moved.log"}
+    left = {f"{start}{suffix}" for start in ("a-pod", "moved") for suffix in (".yaml", ".log", "-volume")}
+    assert {path.name for path in tmp_path.iterdir()} == left
+
+
+async def test_a_pod_that_moves_on_runs_on_in_another_life_and_open_streams_are_reset_on_both_sides(tmp_path):
+    async with launched(tmp_path) as (pod, ports):
+        old = Lines(await open_connection((pod.record.host, ports.shard), pod.record.claim(ControllerName("c"))))
+        await old.send("x")
+        await old.receive()
+        before = pod.pid
+        pod.move_on(Generation(2))
+        assert pod.record == record(2, host="127.0.0.2", generation=2)
+        with pytest.raises(trio.BrokenResourceError):
+            await old.receive()
+        old.close()
+        assert await command(pod, ports) == reply(2, 2, 1)
+        assert pod.pid == before
+        assert pod.resets == 1
+        counted = Counts(2, Counter(admitted=2), Counter(generation_stale=1, client_closed=1))
+        assert await pod.counts(counted) == counted
+        await pod.end()
 
 
 async def test_cancelling_leaves_no_process(tmp_path):

@@ -19,6 +19,12 @@ def test_the_address_is_no_part_of_the_claim():
     assert moved.claim(ControllerName("c")) == RECORD.claim(ControllerName("c"))
 
 
+def test_a_life_is_another_one_when_generation_or_instance_differs():
+    others = [replace(RECORD, generation=Generation(8)), replace(RECORD, instance=Instance("other"))]
+    assert RECORD.life not in [other.life for other in others]
+    assert replace(RECORD, host="127.0.0.9").life == RECORD.life
+
+
 def test_a_record_reads_as_where_and_as_whom_it_is_dialled():
     assert RECORD.ordinal == 2
     assert str(RECORD) == "127.0.0.4 as demo/replica-a/2, generation 7, pod-uid"

@@ -28,6 +28,17 @@ async def test_commands_are_numbered_over_all_connections(nursery):
     nursery.cancel_scope.cancel()
 
 
+async def test_another_life_begins_with_an_empty_memory_and_its_connections_go_on(nursery):
+    replica = Replica(2, 7)
+    lines = await dial(await nursery.start(replica.serve))
+    await say(lines, "a")
+    replica.begin_anew(8)
+    assert await say(lines, "b") == reply(2, 8, 1)
+    assert (replica.connections, replica.resets) == (1, 0)
+    lines.close()
+    nursery.cancel_scope.cancel()
+
+
 async def test_its_end_is_the_end_of_every_connection(nursery):
     replica = Replica(0, 1)
     port = await nursery.start(replica.serve)
@@ -58,5 +69,6 @@ async def test_a_connection_that_breaks_leaves_the_others_alone(nursery):
     broken.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     broken.socket.close()  # by RST
     assert await say(whole, "still there?") == reply(0, 1, 1)
+    assert replica.resets == 1
     whole.close()
     nursery.cancel_scope.cancel()

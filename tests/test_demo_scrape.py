@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from sidecar.demo import scrape
 from sidecar.demo.scrape import Counts, counts, page
 from sidecar.metrics import Basis, Metrics
-from sidecar.reasons import Probe, Reason
+from sidecar.reasons import End, Probe, Reason
 
 
 async def serve(nursery, answer):
@@ -54,6 +54,7 @@ async def test_the_counts_are_those_of_a_real_page(nursery):
     shard.admitted(Basis.AUTHORITY)
     shard.admitted(Basis.AUTHORITY)
     shard.rejected(Reason.GENERATION_STALE)
+    shard.ended(End.GENERATION_STALE)
     shard.probe(Probe.LOCAL)
     shard.probe(Probe.CLOSED_BEFORE_PREFACE)
     other.accepted()
@@ -61,7 +62,7 @@ async def test_the_counts_are_those_of_a_real_page(nursery):
     body, content_type = metrics.render(None)
     port, _ = await serve(nursery, f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n".encode() + body)
     assert await counts("127.0.0.1", port) == Counts(
-        8, Counter(admitted=2, generation_stale=2, local_probe=1, closed_before_preface=1)
+        8, Counter(admitted=2, generation_stale=2, local_probe=1, closed_before_preface=1), Counter(generation_stale=1)
     )
     nursery.cancel_scope.cancel()
 
@@ -74,6 +75,9 @@ def test_the_ways_a_connection_comes_out_have_different_words():
 def test_counts_add_up_and_read_in_words():
     both = Counts(2, Counter(admitted=2)) + Counts(3, Counter(admitted=1, draining=2))
     assert both == Counts(5, Counter(admitted=3, draining=2))
+    cut = Counts(1, Counter(admitted=1), Counter(superseded=1))
+    assert cut + cut == Counts(2, Counter(admitted=2), Counter(superseded=2))
+    assert str(cut) == "1 accepted (admitted 1), of them ended: superseded 1"
     assert str(both) == "5 accepted (admitted 3, draining 2)"
     assert str(Counts(0, Counter())) == "0 accepted (none settled)"
 

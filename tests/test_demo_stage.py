@@ -16,7 +16,7 @@ SABOTAGED = """
 import sys
 from sidecar.cli.main import main
 from sidecar.demo import front
-front._CONFIGURATION = front._CONFIGURATION.replace("{record.generation}", "7")
+front._CONFIGURATION = front._CONFIGURATION.replace("{{file: {file}}}", "7")
 sys.exit(main(["demo"]))
 """
 NO_ROOM_FOR_SIDECARS = """

@@ -5,6 +5,7 @@ import io
 import trio
 from demo_fakes import processes_naming
 
+from sidecar.demo import controller
 from sidecar.demo.difference import DiffersError
 from sidecar.demo.fleet import Fleet
 from sidecar.demo.screen import Screen
@@ -50,6 +51,22 @@ class Forgetful(Fleet):
     async def swap_addresses(self, one, other):
         await super().swap_addresses(one, other)
         self[one].replica.commands = 0
+
+
+class WithoutRecord(Fleet):
+    """A pod is reset in place, and the record that its sidecar reads stays as it was."""
+
+    def move_on(self, ordinal):
+        self[ordinal].replica.begin_anew(2)
+
+
+async def test_a_stream_that_outlives_its_life_is_found_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(controller, "END_SECONDS", 1.0)
+    shown = await tell(tmp_path, WithoutRecord)
+    last = shown.splitlines()[-1]
+    assert last.startswith("DIFFERS the stream to 127.0.0.2 as demo/replica-a/1, generation 1")
+    assert last.endswith("expected its end, but it is still open")
+    assert "   cut  " not in shown
 
 
 async def test_pods_that_keep_their_addresses_are_found_out(tmp_path):

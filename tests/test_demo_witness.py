@@ -12,7 +12,7 @@ from sidecar.demo.scrape import Counts
 from sidecar.demo.screen import Screen
 from sidecar.demo.witness import Witness, same
 from sidecar.dialler import RefusedError, UnreachableError
-from sidecar.reasons import Advice, Reason
+from sidecar.reasons import Advice, End, Reason
 
 STALE = "expected 1, this is 2"
 
@@ -81,6 +81,48 @@ async def test_any_other_outcome_than_the_refusal_told_is_a_difference(outcome):
     assert shown.getvalue() == ""
 
 
+async def test_a_refusal_without_a_difference_is_shown_without_one():
+    there = pod()
+    witness, shown = watching(there)
+    outcome = refused("exclusive_conflict", Advice.RETRY, "it is identity demo/replica-a/0, generation 1")
+    await witness.refused(FakeController([there.record], outcome), 0, Reason.EXCLUSIVE_CONFLICT)
+    (line,) = shown.getvalue().splitlines()
+    assert line.endswith("exclusive_conflict -> retry")
+
+
+def cut_pod(**ended):
+    counts = Counts(1, Counter(admitted=1), Counter(ended))
+    return FakePod(record(host="127.0.0.2"), counts, 1, Counter(admitted=1), resets=1)
+
+
+async def test_a_cut_is_shown_with_the_cause_that_was_counted_and_kept():
+    there = cut_pod(generation_stale=1)
+    witness, shown = watching(there)
+    await witness.cut(FakeController([there.record]), 0, End.GENERATION_STALE)
+    assert shown.getvalue().startswith("   cut       127.0.0.2 as demo/replica-a/0, generation 1")
+    assert shown.getvalue().endswith("  reset, generation_stale\n")
+    assert there.cut == {"generation_stale": 1}
+    await witness.reconcile(0)
+    assert witness.totals(0)[0].ended == {"generation_stale": 1}
+
+
+@pytest.mark.parametrize(
+    ("ended", "reset", "difference"),
+    [
+        ({"generation_stale": 1}, False, "expected a reset, but an end in order"),
+        ({"drain_timeout": 1}, True, "the counters"),  # another cause
+        ({"generation_stale": 2}, True, "the counters"),  # others with it
+        ({}, True, "the counters"),
+    ],
+)
+async def test_any_other_end_than_the_cut_told_is_a_difference(ended, reset, difference):
+    there = cut_pod(**ended)
+    witness, shown = watching(there)
+    with pytest.raises(DiffersError, match=difference):
+        await witness.cut(FakeController([there.record], reset=reset), 0, End.GENERATION_STALE)
+    assert shown.getvalue() == ""
+
+
 async def test_what_was_dialled_belongs_to_the_pod_that_is_at_the_address():
     moved, other = pod(0), pod(1)
     witness, _ = watching(moved, other)
@@ -114,6 +156,8 @@ async def test_pods_of_one_slot_add_up():
         pod(settled={"admitted": 1}, reached=2, dialled=Counter(admitted=1)),  # one went round the sidecar
         pod(settled={"draining": 1}, reached=1, dialled=Counter(draining=1)),  # refused, and passed on
         FakePod(record(host="127.0.0.2"), Counts(2, Counter(admitted=1)), 1, Counter(admitted=1)),  # one unsettled
+        pod(settled={"admitted": 1}, reached=1, dialled=Counter(admitted=1), resets=1),  # reset, and not counted
+        pod(settled={"admitted": 1}, reached=1, dialled=Counter(admitted=1), cut=Counter(superseded=1)),  # not cut
     ],
 )
 async def test_counters_that_differ_from_what_was_done_are_a_difference(there):

@@ -8,6 +8,7 @@ Data moves one way:
     difference  the one way in which the demo fails
     controller  who dials and drives replicas
     leash       child processes that end with their parent
+    volume      a file as the kubelet mounts it, that says which generation a pod is
     scrape      what a sidecar has counted, from its ``/metrics``
     front       one sidecar process, from its configuration to its end
     pod         a replica and the sidecar in front of it

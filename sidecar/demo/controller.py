@@ -1,15 +1,14 @@
 """Who drives the replicas: it keeps a map of where they are, dials by it, and sends each shard its commands.
 
-Owns the map, which it renews only when it is told to look again, and one stream a shard. It believes nothing: every
-reply must be the next one of the life that it dialled, so that a lost, doubled or foreign command shows. Called by the
-witness and the story.
+Owns the map, which it renews only when it is told to look again, and its streams. It believes nothing: every reply must
+be the next one of the life that it dialled, so that a lost, doubled or foreign command shows. Called by the witness and
+the story.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final
 
 import trio
@@ -17,10 +16,10 @@ import trio
 from sidecar.client import open_connection
 from sidecar.demo.difference import DiffersError
 from sidecar.demo.lines import Lines
-from sidecar.demo.record import Record
+from sidecar.demo.record import Life, Record
 from sidecar.demo.replica import reply
 from sidecar.dialler import DialError
-from sidecar.identity import ControllerName, Instance
+from sidecar.identity import ControllerName
 
 END_SECONDS: Final = 10.0  # for the end of a pod to reach those who are connected to it
 
@@ -36,9 +35,9 @@ class Controller:
     def __init__(self, name: str, known: Iterable[Record], port: int) -> None:
         self._name = ControllerName(name)
         self._port = port
-        self._streams: dict[int, Lines] = {}
+        self._streams: defaultdict[int, deque[Lines]] = defaultdict(deque)  # by ordinal, the newest last
         self.known = {record.ordinal: record for record in known}
-        self.commands: Counter[Instance] = Counter()
+        self.commands: Counter[Life] = Counter()
 
     def learn(self, record: Record) -> None:
         """Replace what it believes of a slot."""
@@ -51,15 +50,15 @@ class Controller:
             stream = await open_connection((record.host, self._port), record.claim(self._name))
         except DialError as error:
             return error
-        self._streams[ordinal] = Lines(stream)
+        self._streams[ordinal].append(Lines(stream))
         return None
 
     async def command(self, ordinal: int) -> str:
-        """Have the shard carry out one more command. Its reply. Raises DiffersError."""
+        """Have the shard carry out one more command, over the newest stream. Its reply. Raises DiffersError."""
         stream, record, number = (
-            self._streams[ordinal],
+            self._streams[ordinal][-1],
             self.known[ordinal],
-            self.commands[self.known[ordinal].instance] + 1,
+            self.commands[self.known[ordinal].life] + 1,
         )
         expected = reply(ordinal, record.generation.value, number)
         try:
@@ -70,21 +69,29 @@ class Controller:
         if answered != expected:
             happened = "it ended" if answered is None else f"it said {answered!r}"
             raise DiffersError(f"the stream to {record}", expected=expected, happened=happened)
-        self.commands[record.instance] = number
+        self.commands[record.life] = number
         return answered
 
-    async def notice_end(self, ordinal: int) -> None:
-        """Wait until the stream to the shard has ended, and close it. Raises DiffersError."""
-        stream, said = self._streams.pop(ordinal), None
+    async def notice_end(self, ordinal: int) -> bool:
+        """Wait until the oldest stream to the shard has ended, and close it. Raises DiffersError: it doesn't end.
+
+        Returns:
+            Whether it was reset, rather than ended in order.
+        """
+        stream, said, reset = self._streams[ordinal].popleft(), None, False
         with trio.move_on_after(END_SECONDS) as patience:
-            with suppress(trio.BrokenResourceError):  # an end as well
+            try:
                 said = await stream.receive()
+            except trio.BrokenResourceError:
+                reset = True
         stream.close()
         if said is not None or patience.cancelled_caught:
             happened = "it is still open" if said is None else f"it said {said!r}"
             raise DiffersError(f"the stream to {self.known[ordinal]}", expected="its end", happened=happened)
+        return reset
 
     def hang_up(self) -> None:
         """Close every stream."""
-        while self._streams:
-            self._streams.popitem()[1].close()
+        for streams in self._streams.values():
+            while streams:
+                streams.pop().close()

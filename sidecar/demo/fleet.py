@@ -79,7 +79,11 @@ class Fleet:
         """The pod goes, and another one takes its slot at the same address: a new incarnation."""
         record = self.look_up(ordinal)
         await self.end(ordinal)
-        await self._start(replace(record, generation=Generation(record.generation.value + 1), instance=new_instance()))
+        await self._start(replace(record, generation=_next(record), instance=new_instance()))
+
+    def move_on(self, ordinal: int) -> None:
+        """The pod is reset in place: same process, a new incarnation. Its record says so, and its streams are open."""
+        self[ordinal].move_on(_next(self.look_up(ordinal)))
 
     async def end(self, *ordinals: int) -> None:
         """End these pods, at the same time."""
@@ -105,6 +109,10 @@ class Fleet:
 def new_instance() -> Instance:
     """A pod's UID."""
     return Instance(str(uuid.uuid4()))
+
+
+def _next(record: Record) -> Generation:
+    return Generation(record.generation.value + 1)
 
 
 async def choose_ports() -> Ports:

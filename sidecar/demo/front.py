@@ -1,11 +1,12 @@
 """One real ``sidecar run`` of the demo, in front of a replica at an address.
 
-Owns its configuration, its process, and the waiting for it. Which slot and life it stands for, and where it listens,
-comes from the record; which replica it guards, from the pod that starts it.
+Owns its configuration, the file that says its generation, its process, and the waiting for it. Which slot and life it
+stands for, and where it listens, comes from the record; which replica it guards, from the pod that starts it.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,17 +20,20 @@ from sidecar.demo import scrape
 from sidecar.demo.difference import DiffersError
 from sidecar.demo.leash import Leash
 from sidecar.demo.record import Record
+from sidecar.demo.volume import MountedFile
 
 READY_SECONDS: Final = 30.0  # a start takes well under one, on a machine that isn't busy
+POLL_MILLISECONDS: Final = 200  # between two looks at the file
 
 _CONFIGURATION: Final = """\
 identity: {{cluster: {record.identity.cluster}, replica: {record.identity.replica}, ordinal: {record.ordinal}}}
-assignment: {{generation: {record.generation}, instance: "{record.instance}"}}
+assignment: {{generation: {{file: {file}}}, instance: "{record.instance}", poll_interval: {poll}ms}}
 listeners:
   - name: shard
     listen: "{record.host}:{ports.shard}"
     upstream: "{upstream}"
     tls: none
+    concurrency: exclusive
     answer: full        # a refusal says why to everybody: this is a demo
 drain: {{timeout: 200ms}}
 telemetry: {{listen: "{record.host}:{ports.telemetry}"}}
@@ -54,7 +58,7 @@ class Front:
         record: whose slot and life it holds, and where it listens.
         ports: its ports at that address.
         upstream: the replica's address.
-        files: the path of its configuration and its log, without their suffixes.
+        files: the path of what it reads and its log, without their suffixes.
     """
 
     def __init__(self, record: Record, ports: Ports, upstream: str, files: Path) -> None:
@@ -62,6 +66,7 @@ class Front:
         self._ports = ports
         self._upstream = upstream
         self._configuration = files.with_name(f"{files.name}.yaml")
+        self._generation = MountedFile(files.with_name(f"{files.name}-volume") / "generation")
         self._log = files.with_name(f"{files.name}.log")
         self._process: trio.Process | None = None
         self._scope = trio.CancelScope()
@@ -91,6 +96,11 @@ class Front:
         if self._process is not None and self._process.returncode != 0:
             raise self._differs("exit code 0", f"it was {self._process.returncode}")
 
+    def move_on(self, record: Record) -> None:
+        """Let the file say *record*'s generation; the sidecar comes to see it by itself."""
+        self._record = record
+        self._generation.publish(str(record.generation))
+
     async def counts(self, expected: scrape.Counts) -> scrape.Counts:
         """What it has counted, read again for a moment where it isn't *expected* yet. Raises DiffersError.
 
@@ -108,8 +118,15 @@ class Front:
         return counts
 
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
+        self.move_on(self._record)
         self._configuration.write_text(
-            _CONFIGURATION.format(record=self._record, ports=self._ports, upstream=self._upstream)
+            _CONFIGURATION.format(
+                record=self._record,
+                file=json.dumps(str(self._generation.path)),  # a JSON string is a YAML one, whatever is in it
+                poll=POLL_MILLISECONDS,
+                ports=self._ports,
+                upstream=self._upstream,
+            )
         )
         command = [sys.executable, "-m", "sidecar", "run", str(self._configuration)]
         with self._log.open("wb") as log, Leash() as leash:

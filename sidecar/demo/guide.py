@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from sidecar.demo import story
 from sidecar.demo.fleet import Fleet
 from sidecar.demo.record import Record
 from sidecar.demo.screen import Screen
@@ -22,7 +23,11 @@ def show(screen: Screen, fleet: Fleet, directory: Path) -> None:
     sidecar = "sidecar" if shutil.which("sidecar") else f"{sys.executable} -m sidecar"
     screen.paragraph("It keeps running until Ctrl-C. To try from another terminal:")
     for what, *command in (
-        ("talk to replica 0, a line at a time", *_connect(sidecar, record, ports.shard)),
+        (
+            "talk to replica 0, a line at a time, as its controller",
+            *_connect(sidecar, record, ports.shard),
+            f"--controller {story.NAME}",
+        ),
         ("be refused, as you mean another slot", *_connect(sidecar, stranger, ports.shard), "--probe"),
         ("read what is counted", f"curl -s http://{record.host}:{ports.telemetry}/metrics"),
         ("see who is connected", f"{sidecar} status --admin {record.host}:{ports.admin}"),

@@ -6,9 +6,12 @@ Owns that value. Knows no process; it is what controllers remember, and what bec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from sidecar.identity import ControllerName, Generation, Identity, Instance
 from sidecar.preface.claim import Claim
+
+Life: TypeAlias = tuple[Generation, Instance]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,11 @@ class Record:
     def ordinal(self) -> int:
         """The slot's place in the replica set."""
         return self.identity.ordinal
+
+    @property
+    def life(self) -> Life:
+        """The incarnation: what tells this life from the slot's others."""
+        return self.generation, self.instance
 
     def claim(self, controller: ControllerName) -> Claim:
         """What *controller* says to a process that it takes for this one."""

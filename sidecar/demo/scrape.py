@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -18,7 +18,11 @@ READ_SECONDS: Final = 5.0  # for one page
 
 _SAMPLE = re.compile(r"identity_sidecar_(\w+)\{(.*)\} (\S+)")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-_WORD_IS_THE_LABEL: Final = {"connections_rejected_total": "reason", "probes_total": "kind"}
+_WORD_IS_THE_LABEL: Final = {
+    "connections_rejected_total": "reason",
+    "probes_total": "kind",
+    "connections_ended_total": "cause",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +30,19 @@ class Counts:
     """What became of the connections that a sidecar accepted.
 
     ``settled`` has how many came out in which way, zeros left out: ``admitted``, or the reason of the refusal, or the
-    kind of probe. These words are all different.
+    kind of probe. These words are all different. ``ended`` has how many of the admitted are over, by cause.
     """
 
     accepted: int
     settled: Counter[str]
+    ended: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(self.accepted + other.accepted, self.settled + other.settled)
+        return Counts(self.accepted + other.accepted, self.settled + other.settled, self.ended + other.ended)
 
     def __str__(self) -> str:
-        ways = ", ".join(f"{word} {number}" for word, number in sorted(self.settled.items()))
-        return f"{self.accepted} accepted ({ways or 'none settled'})"
+        ended = f", of them ended: {_in_words(self.ended)}" if self.ended else ""
+        return f"{self.accepted} accepted ({_in_words(self.settled) or 'none settled'}){ended}"
 
 
 async def page(host: str, port: int, path: str) -> tuple[int, str]:
@@ -60,6 +65,7 @@ async def counts(host: str, port: int) -> Counts:
     _, text = await page(host, port, "/metrics")
     accepted = 0
     settled: Counter[str] = Counter()
+    ended: Counter[str] = Counter()
     for name, labels, value in _SAMPLE.findall(text):
         number = int(float(value))
         if name == "connections_accepted_total":
@@ -67,5 +73,10 @@ async def counts(host: str, port: int) -> Counts:
         elif name == "connections_admitted_total":
             settled["admitted"] += number
         elif name in _WORD_IS_THE_LABEL:
-            settled[dict(_LABEL.findall(labels))[_WORD_IS_THE_LABEL[name]]] += number
-    return Counts(accepted, +settled)
+            words = ended if name == "connections_ended_total" else settled
+            words[dict(_LABEL.findall(labels))[_WORD_IS_THE_LABEL[name]]] += number
+    return Counts(accepted, +settled, +ended)
+
+
+def _in_words(numbers: Counter[str]) -> str:
+    return ", ".join(f"{word} {number}" for word, number in sorted(numbers.items()))

@@ -60,8 +60,8 @@ class Screen:
             self._write(self._styled(f"{_INDENT}{line}", style))
 
     def verdict(self, verdict: str, what: str, outcome: str, detail: str = "") -> None:
-        """One connection: its verdict in a word, what it was, what came of it, and below that why."""
-        style = {"admitted": Style.ADMITTED, "refused": Style.REFUSED}.get(verdict)
+        """One connection: its verdict, or its end, in a word, what it was, what came of it, and below that why."""
+        style = {"admitted": Style.ADMITTED, "refused": Style.REFUSED, "cut": Style.REFUSED}.get(verdict)
         padded = self._styled(f"{verdict:<8}", style)
         self._write(f"{_INDENT}{padded}  {_short(what):<52}  {outcome}")
         if detail:

@@ -17,7 +17,8 @@ from sidecar.demo.pod import Pod
 from sidecar.demo.record import Record
 from sidecar.demo.scrape import Counts
 from sidecar.demo.screen import Screen
-from sidecar.reasons import ADVICE, Probe, Reason
+from sidecar.dialler import DialError
+from sidecar.reasons import ADVICE, End, Probe, Reason
 
 ADMITTED: Final = "admitted"
 
@@ -39,16 +40,25 @@ class Witness:
         same(f"dialling {record}", ADMITTED, ADMITTED if error is None else f"refused: {error}")
         self._screen.verdict("admitted", str(record), await controller.command(ordinal))
 
-    async def refused(self, controller: Controller, ordinal: int, reason: Reason, detail: str) -> None:
+    async def refused(self, controller: Controller, ordinal: int, reason: Reason, detail: str = "") -> None:
         """The controller dials the slot and is refused for *reason*, with the advice that goes with it."""
         record = controller.known[ordinal]
         error = await controller.dial(ordinal)
         self._note(record, ADMITTED if error is None else error.reason)
         told = f"{reason}, advice {ADVICE[reason]}: {detail}"
-        # Behind the difference the sidecar says who it is.
-        happened = f"{error.reason}, advice {error.advice}: {error.detail.partition('; ')[0]}" if error else ADMITTED
+        happened = f"{error.reason}, advice {error.advice}: {_difference(error)}" if error else ADMITTED
         same(f"dialling {record}", told, happened)
         self._screen.verdict("refused", str(record), f"{reason} -> {ADVICE[reason]}", detail)
+
+    async def cut(self, controller: Controller, ordinal: int, cause: End) -> None:
+        """The oldest stream to the slot is cut: the controller sees a reset, and the sidecar counts it as *cause*."""
+        record = controller.known[ordinal]
+        pod = self._fleet.at(record.host)
+        reset = await controller.notice_end(ordinal)
+        same(f"the end of the stream to {record}", "a reset", "a reset" if reset else "an end in order")
+        pod.cut[str(cause)] += 1
+        await self._compare(pod)
+        self._screen.verdict("cut", str(record), f"reset, {cause}")
 
     async def http_is_refused(self, ordinal: int) -> None:
         """A client that speaks HTTP gets not a byte, and is counted."""
@@ -79,6 +89,7 @@ class Witness:
             counts = await self._compare(pod)
             self._counts[ordinal] = self._counts.get(ordinal, Counts(0, Counter())) + counts
             same(f"new connections that replica {ordinal} has seen", counts.settled[ADMITTED], pod.reached)
+            same(f"connections that replica {ordinal} has seen reset", counts.ended.total(), pod.resets)
             self._reached[ordinal] += pod.reached
 
     def totals(self, ordinal: int) -> tuple[Counts, int]:
@@ -93,10 +104,15 @@ class Witness:
         await self._compare(pod)
 
     async def _compare(self, pod: Pod) -> Counts:
-        expected = Counts(pod.dialled.total(), Counter(pod.dialled))
+        expected = Counts(pod.dialled.total(), Counter(pod.dialled), Counter(pod.cut))
         counts = await pod.counts(expected)
         same(f"the counters of {pod.record}", expected, counts)
         return counts
+
+
+def _difference(error: DialError) -> str:
+    """What differs, without who the sidecar says it is."""
+    return error.detail.partition("it is identity ")[0].removesuffix("; ")
 
 
 def same(what: str, expected: object, happened: object) -> None:

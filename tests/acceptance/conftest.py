@@ -6,14 +6,14 @@ other settings, or ends the process, starts its own with ``start``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
+from pairs import Pairs
 from processes import eventually
-from replica import LocalProcess, Sidecar, sidecar_at
+from replica import PLACES, LocalProcess, Sidecar, sidecar_at
 
 Start = Callable[..., Sidecar]
 
@@ -60,6 +60,25 @@ def hasty_sidecar(shared_hasty_sidecar: Sidecar, local_process: LocalProcess) ->
     assert eventually(lambda: shared_hasty_sidecar.idle), shared_hasty_sidecar.status()["connections"]
 
 
+@pytest.fixture(scope="module")
+def own_shared_process() -> Iterator[LocalProcess]:
+    """A local process for the sidecars of a file's own."""
+    with closing(LocalProcess()) as local_process:
+        yield local_process
+
+
+@pytest.fixture(scope="module")
+def places() -> Iterator[str]:
+    """The listeners of a file's sidecars, one after the other."""
+    return iter(PLACES)
+
+
+@pytest.fixture
+def place(places: Iterator[str]) -> str:
+    """A listener that no other test of the file has used."""
+    return next(places)
+
+
 @pytest.fixture
 def own_local_process() -> Iterator[LocalProcess]:
     """A local process for a sidecar of the test's own."""
@@ -68,11 +87,18 @@ def own_local_process() -> Iterator[LocalProcess]:
 
 
 @pytest.fixture
+def pairs(own_local_process: LocalProcess) -> Iterator[Pairs]:
+    """Admitted connections in front of ``own_local_process``; what is left of them is closed after the test."""
+    with closing(Pairs(own_local_process)) as pairs:
+        yield pairs
+
+
+@pytest.fixture
 def start(own_local_process: LocalProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Starts a sidecar in front of ``own_local_process``, or of *upstream*; it is stopped after the test."""
     with ExitStack() as stop:
 
-        def start(*, upstream: str | None = None, **sections: Mapping[str, Any]) -> Sidecar:
+        def start(*, upstream: str | None = None, **sections: object) -> Sidecar:
             folder: Path = tmp_path_factory.mktemp("own")
             return stop.enter_context(sidecar_at(folder, upstream or own_local_process.address, **sections))
 

@@ -14,7 +14,7 @@ import select
 import socket
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +37,7 @@ from sidecar.preface.proxy_v2 import bytes_wanted, read_header
 SIDECAR = [sys.executable, "-m", "sidecar"]
 SECONDS = 20.0  # for what happens at once on an idle machine
 PREFIX = "identity_sidecar_"
+PLACES = [f"place-{number}" for number in range(1, 13)]  # listeners' names, for tests that each take one
 
 Address = tuple[str, int]
 
@@ -64,6 +65,11 @@ class LocalProcess:
     def untouched(self) -> bool:
         """Whether no connection has reached it beyond those accepted."""
         return select.select([self._listening], [], [], 0)[0] == []
+
+    def forget(self) -> None:
+        """Close whatever has reached it and wasn't accepted."""
+        while not self.untouched:
+            self.accept().close()
 
     def close(self) -> None:
         """Be gone."""
@@ -104,41 +110,49 @@ class Scrape:
 class Sidecar:
     """A running sidecar."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, file: Path, upstream: str) -> None:
         self.process = process
+        self.file = file
+        self.listener = "compute"  # whom a test means that names none
+        self._upstream = upstream
         self._sources = itertools.count(int(ip_address("127.1.0.1")))
         self._events: list[dict[str, Any]] = []
         self._lines_read = 0
 
     @cached_property
-    def _addresses(self) -> dict[str, Address]:
-        found = {}
-        for line in self.lines("listening"):
-            host, _, port = line["addresses"][0].rpartition(":")
-            found[line["what"]] = (host, int(port))
-        return found
+    def _addresses(self) -> dict[str, str]:
+        return {line["what"]: line["addresses"][0] for line in self.lines("listening")}
+
+    def _address(self, key: str) -> Address:
+        host, _, port = self._addresses[key].rpartition(":")
+        return host, int(port)
 
     @property
     def telemetry(self) -> Address:
         """Where the public pages are."""
-        return self._addresses["telemetry.listen"]
+        return self._address("telemetry.listen")
 
     @property
     def admin(self) -> Address:
         """Where the private pages are."""
-        return self._addresses["admin.listen"]
+        return self._address("admin.listen")
 
-    def address(self, listener: str = "compute") -> Address:
+    def address(self, listener: str = "") -> Address:
         """Where a listener listens."""
-        return self._addresses[f"listeners.{listener}.listen"]
+        return self._address(f"listeners.{listener or self.listener}.listen")
 
-    def connect(self, *, source: str = "", buffers: int | None = None) -> socket.socket:
-        """A connection to the listener; nothing is said on it yet.
+    def configure(self, **sections: object) -> None:
+        """Give it another configuration file, as ``configuration`` makes it. Nothing happens before it is read."""
+        self.file.write_text(yaml.safe_dump(configuration(self._upstream, **sections)))
+
+    def connect(self, *, source: str = "", buffers: int | None = None, listener: str = "") -> socket.socket:
+        """A connection to a listener; nothing is said on it yet.
 
         Args:
             source: its own address; by default one that no connection had before, so that its line in the log can't be
                 taken for another's.
             buffers: bytes for each of its two buffers.
+            listener: which one.
         """
         with ExitStack() as unless_connected:
             sock = unless_connected.enter_context(socket.socket())
@@ -148,31 +162,35 @@ class Sidecar:
             sock.settimeout(SECONDS)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.bind((source or str(ip_address(next(self._sources))), 0))
-            sock.connect(self.address())
+            sock.connect(self.address(listener))
             unless_connected.pop_all()
         return sock
 
-    def dial(self, claim: Claim = CLAIM, *, answer: bool = False, source: str = "") -> socket.socket:
+    def dial(
+        self, claim: Claim = CLAIM, *, answer: bool = False, source: str = "", listener: str = ""
+    ) -> socket.socket:
         """A connection that has stated *claim*."""
         with ExitStack() as unless_said:
-            sock = unless_said.enter_context(self.connect(source=source))
+            sock = unless_said.enter_context(self.connect(source=source, listener=listener))
             sock.sendall(preface(claim, answer=answer))
             unless_said.pop_all()
         return sock
 
-    def admit(self, local_process: LocalProcess, *, source: str = "") -> tuple[socket.socket, socket.socket]:
+    def admit(
+        self, local_process: LocalProcess, claim: Claim = CLAIM, *, source: str = "", listener: str = ""
+    ) -> tuple[socket.socket, socket.socket]:
         """Both ends of an admitted connection: the controller's, which has read its answer, and the local process's."""
         with ExitStack() as unless_admitted:
-            client = unless_admitted.enter_context(self.dial(answer=True, source=source))
+            client = unless_admitted.enter_context(self.dial(claim, answer=True, source=source, listener=listener))
             answer = next_answer(client)
             assert answer.admitted, answer
             upstream = local_process.accept()
             unless_admitted.pop_all()
         return client, upstream
 
-    def refuse(self, claim: Claim, *, source: str = "") -> Answer:
+    def refuse(self, claim: Claim, *, source: str = "", listener: str = "") -> Answer:
         """What a controller with *claim*, which is refused, is told."""
-        with self.dial(claim, answer=True, source=source) as client:
+        with self.dial(claim, answer=True, source=source, listener=listener) as client:
             answer = next_answer(client)
             assert not answer.admitted, answer
             assert receive_all(client) == b""
@@ -225,10 +243,10 @@ class Sidecar:
             moved.clear()
             for name, count in (self.counts() - before).items():
                 kind, _, word = name.rpartition(" ")
-                if kind != "ended":
+                if kind == "ended":
+                    moved.update({f"ended_{word}": count} if ends else {})
+                elif not kind.startswith("shadow_"):  # counted beside the admissions
                     moved[word] += count
-                elif ends:
-                    moved[f"ended_{word}"] += count
             return moved == wanted
 
         assert eventually(moved_as_wanted, seconds=SECONDS), f"expected {dict(wanted)}, and counted {dict(moved)}"
@@ -255,6 +273,14 @@ class Sidecar:
         (line,) = self.lines(event, peer=peer)
         return line
 
+    def live(self) -> list[dict[str, Any]]:
+        """The admitted connections of the listener that the test is about, as the status page shows them."""
+        return [
+            each
+            for each in self.status()["connections"]
+            if each["state"] == "admitted" and each["listener"] == self.listener
+        ]
+
     @property
     def idle(self) -> bool:
         """Whether no connection is there."""
@@ -280,18 +306,28 @@ def next_answer(sock: socket.socket) -> Answer:
     return read_answer(header)
 
 
+def verdict(sock: socket.socket) -> str:
+    """What the dialler with *sock* is told; ``cut`` where it was cut before it could be."""
+    try:
+        return next_answer(sock).verdict
+    except ConnectionResetError:
+        return "cut"
+
+
 def admission(sock: socket.socket) -> bytes:
     """The bytes by which this replica tells the dialler with *sock* that it is admitted."""
     answer = Answer("admitted", identity=OWN, generation=Generation(7), instance=U1)
     return write_answer(answer, dialler=inet(*sock.getsockname()), sidecar=inet(*sock.getpeername()))
 
 
-def configuration(upstream: str, **sections: Mapping[str, Any]) -> dict[str, Any]:
+def configuration(upstream: str, **sections: object) -> dict[str, Any]:
     """This replica's configuration, as a value: every port is the kernel's choice, and every refusal gets its line.
 
     Args:
         upstream: the local process's address.
-        sections: keys that are added or replaced, by section; ``listener`` is the one listener.
+        sections: keys that are added or replaced, by section, or a whole section that isn't a mapping; ``listener`` is
+            the one listener, and ``beside`` the names of others that are like it. Of the assignment, None takes a part
+            away.
     """
     config: dict[str, Any] = {
         "identity": {"cluster": OWN.cluster, "replica": OWN.replica, "ordinal": OWN.ordinal},
@@ -302,19 +338,32 @@ def configuration(upstream: str, **sections: Mapping[str, Any]) -> dict[str, Any
         "admin": {"listen": "127.0.0.1:0"},
         "log": {"format": "json", "level": "debug", "refusals_per_second": 1000},
     }
-    listener = {"name": "compute", "listen": "127.0.0.1:0", "upstream": upstream, "answer": "full", "tls": "none"}
+    listener: dict[str, Any] = {
+        "name": "compute",
+        "listen": "127.0.0.1:0",
+        "upstream": upstream,
+        "answer": "full",
+        "tls": "none",
+        **sections.pop("listener", {}),  # type: ignore[dict-item]
+    }
+    names = sections.pop("beside", [])
     for section, keys in sections.items():
-        if section == "listener":
-            listener |= keys
-        else:
-            config[section] = config.get(section, {}) | keys
-    return config | {"listeners": [listener]}
+        config[section] = config.get(section, {}) | keys if isinstance(keys, Mapping) else keys
+    config["assignment"] = {key: value for key, value in config["assignment"].items() if value is not None}
+    return config | {"listeners": [listener, *(listener | {"name": name} for name in names)]}  # type: ignore[attr-defined]
 
 
 @contextmanager
-def sidecar_at(path: Path, upstream: str, **sections: Mapping[str, Any]) -> Iterator[Sidecar]:
-    """A running sidecar with its configuration in the folder *path*; see ``configuration``."""
+def sidecar_at(path: Path, upstream: str, *, under: Sequence[str] = (), **sections: object) -> Iterator[Sidecar]:
+    """A running sidecar with its configuration in the folder *path*; see ``configuration``.
+
+    Args:
+        path: the folder.
+        upstream: the local process's address.
+        under: a command that becomes the one that follows it.
+        sections: its configuration's.
+    """
     file = path / "sidecar.yaml"
     file.write_text(yaml.safe_dump(configuration(upstream, **sections)))
-    with running([*SIDECAR, "run", str(file)], ready='"event": "started"') as process:
-        yield Sidecar(process)
+    with running([*under, *SIDECAR, "run", str(file)], ready='"event": "started"') as process:
+        yield Sidecar(process, file, upstream)
