@@ -16,7 +16,7 @@ from sidecar.gate import Gate, Times
 from sidecar.journal import Journal
 from sidecar.lifecycle import Lifecycle
 from sidecar.metrics import Metrics
-from sidecar.reasons import Advice
+from sidecar.reasons import Advice, End
 from sidecar.relay import RelayTimes
 from sidecar.roster import Roster
 from sidecar.standing import Standing
@@ -50,8 +50,17 @@ class Gates:
 
     def rebuild(self, config: Config) -> None:
         """Make them anew; connections that come from now on go through the new ones."""
-        self._gates = {each.name: self._build(config, each) for each in config.listeners}
+        before, self._gates = self._gates, {each.name: self._build(config, each) for each in config.listeners}
+        for name, place in self._places.items():
+            if name in before and before[name].shadow and not self._gates[name].shadow:
+                self._leave_one(name, place)
         self._metrics.enforcement({each.name: "shadow" if each.shadow else "enforce" for each in config.listeners})
+
+    def _leave_one(self, name: str, place: Exclusive) -> None:
+        """The shadow mode spared those whom others superseded; now that it has ended there is one place again."""
+        for connection in self._roster:
+            if connection.listener == name and connection.admitted and connection is not place.holder:
+                connection.end(End.SUPERSEDED)
 
     def _build(self, config: Config, listener: Listener) -> Gate:
         assignment, times = config.assignment, config.timeouts

@@ -26,7 +26,7 @@ async def enter(visit: Visit) -> Refused | trio.SocketStream:
     """The local process's connection, once this one is admitted to it."""
     exclusive = visit.gate.exclusive
     if exclusive is None or visit.basis is Basis.SHADOW:
-        return await _dial(visit)
+        return await _raise_epoch(visit) or await _dial(visit)
     with trio.move_on_at(visit.ends_at) as budget:
         await exclusive.turn.acquire()
     if budget.cancelled_caught:
@@ -39,7 +39,8 @@ async def enter(visit: Visit) -> Refused | trio.SocketStream:
 
 async def _take_over(visit: Visit, exclusive: Exclusive) -> Refused | trio.SocketStream:
     gate = visit.gate
-    refused = _refused_now(visit)  # while it waited for its turn, the place may have changed hands
+    # While it waited for its turn, the place may have changed hands. And whatever can refuse it comes before the cut.
+    refused = _refused_now(visit) or await _raise_epoch(visit)
     if refused is not None:
         return refused
     holder = exclusive.holder
@@ -56,11 +57,19 @@ async def _take_over(visit: Visit, exclusive: Exclusive) -> Refused | trio.Socke
     return upstream
 
 
+async def _raise_epoch(visit: Visit) -> Refused | None:
+    """Have a higher epoch kept, and whoever is below it cut, within the budget."""
+    epoch, raise_epoch = visit.checked_epoch, visit.gate.raise_epoch
+    if epoch is None or raise_epoch is None or visit.basis is Basis.SHADOW:
+        return None
+    kept = False
+    with trio.move_on_at(visit.ends_at):
+        kept = await raise_epoch(epoch)
+    return None if kept else Refused(Reason.FLOOR_UNAVAILABLE)
+
+
 async def _dial(visit: Visit) -> Refused | trio.SocketStream:
-    gate, epoch = visit.gate, visit.checked_epoch
-    raise_epoch = gate.raise_epoch if visit.basis is not Basis.SHADOW else None
-    if epoch is not None and raise_epoch is not None and not await raise_epoch(epoch):
-        return Refused(Reason.FLOOR_UNAVAILABLE)
+    gate = visit.gate
     upstream: trio.SocketStream | None = None
     try:
         with trio.move_on_after(gate.times.connect):

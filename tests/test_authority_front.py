@@ -174,6 +174,33 @@ async def test_a_floor_that_cannot_be_written_is_said_until_it_can_and_the_cuts_
     assert house.front.floor_written
 
 
+async def test_a_floor_that_hangs_is_not_waited_for_and_the_cuts_are_made(nursery, autojump_clock):
+    house = House(nursery)
+
+    async def hang(generation):
+        await trio.sleep_forever()
+
+    house.floor.raise_generation = hang
+    nursery.start_soon(house.front.run)
+    await trio.sleep(3)
+    assert not house.front.floor_written
+    assert house.events == [("change", SEVEN)]
+
+
+async def test_a_new_record_stands_in_for_nothing_before_what_it_revokes_is_gone(nursery, autojump_clock):
+    house = House(nursery, max_age=60.0)
+    await house.run()
+    assert house.front.last_known() == SEVEN
+    house.source.says, house.cut = EIGHT, trio.Event()
+    house.source.changed.set()
+    await trio.sleep(1)
+    assert house.front.newest == EIGHT
+    assert house.front.last_known() is None
+    house.cut.set()
+    await wait_all_tasks_blocked()
+    assert house.front.last_known() == EIGHT
+
+
 async def test_an_instance_alone_needs_no_floor(nursery, autojump_clock):
     house = House(nursery)
     house.source.says = Assignment()

@@ -10,8 +10,8 @@ from sidecar.epoch_floor import EpochFloor
 from sidecar.floor import FloorInMemory
 from sidecar.gates import Gates
 from sidecar.metrics import Metrics
-from sidecar.reasons import Advice
-from sidecar.roster import Roster
+from sidecar.reasons import Advice, End
+from sidecar.roster import Roster, Step
 from sidecar.standing import Standing
 
 TEXT = """
@@ -72,6 +72,20 @@ async def test_a_rebuild_puts_new_values_into_effect_and_keeps_the_one_place():
     assert after.exclusive is before.exclusive
     labels = {"listener": "a", "mode": "shadow"}
     assert registry.get_sample_value("identity_sidecar_enforcement_info", labels) == 1
+
+
+async def test_when_the_shadow_ends_an_exclusive_listener_has_one_connection_again():
+    each, _ = gates(TEXT + "enforcement: shadow\n")
+    roster = each._roster
+    connections = [roster.enter(name, peer=None, local=None, now=0.0) for name in ("a", "a", "b")]
+    for connection in connections:
+        roster.take_place(connection)
+        connection.step = Step.ADMITTED
+    each.of("a").exclusive.give(connections[0])
+    each.rebuild(config(TEXT + "enforcement: shadow\n"))
+    assert [connection.ended_by for connection in connections] == [None, None, None]
+    each.rebuild(config(TEXT))
+    assert [connection.ended_by for connection in connections] == [None, End.SUPERSEDED, None]
 
 
 async def test_the_state_is_the_moments():

@@ -251,6 +251,37 @@ async def test_an_epoch_that_cannot_be_kept_admits_nobody(house, process):
     assert await process.untouched()
 
 
+async def test_an_epoch_that_cannot_be_kept_disturbs_nobody_on_an_exclusive_listener(exclusive, process):
+    floors = Floors(exclusive)
+    old, old_upstream, _ = await admit(exclusive, process, named("a", epoch=5))
+    floors.works = False
+    controller, _, _ = await exclusive.connect()
+    async with controller:
+        await controller.send_all(preface(named("a", epoch=6), answer=True))
+        assert (await answer_of(controller)).verdict == "floor_unavailable"
+    await old.send_all(b"still here")
+    assert await old_upstream.receive_some() == b"still here"
+    await close(old, old_upstream)
+
+
+async def test_an_epoch_whose_keeping_hangs_is_given_up_with_the_budget_and_the_turn_goes_on(
+    exclusive, process, patient_clock
+):
+    Floors(exclusive)
+
+    async def hang(epoch):
+        await trio.sleep_forever()
+
+    exclusive.gate = replace(exclusive.gate, raise_epoch=hang)
+    controller, _, _ = await exclusive.connect()
+    began = trio.current_time()
+    async with controller:
+        await controller.send_all(preface(named("a", epoch=6), answer=True))
+        assert (await answer_of(controller)).verdict == "floor_unavailable"
+    assert trio.current_time() - began == pytest.approx(5, abs=0.5)
+    assert not exclusive.gate.exclusive.turn.locked()
+
+
 async def test_an_epoch_that_is_not_required_raises_nothing(house, process):
     floors = Floors(house)
     rules = replace(house.gate.rules, require=house.gate.rules.require - {Requirement.EPOCH})

@@ -14,6 +14,7 @@ Owns the authority's tasks (:meth:`Front.run`). Knows no connection; ``app`` pas
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import trio
@@ -149,23 +150,23 @@ class Front:
             return reading
         self._good_at = max(began, self._good_at or began)
         self._was_good.set()
-        self._remembered = reading if isinstance(reading, Assignment) else None
+        if taken.changed:
+            self._remembered = None  # until what the new record revokes is gone, nothing stands in for anything
         if isinstance(reading, Assignment) and reading.generation is not None:
             await self._raise_floor(reading.generation)
         if taken.changed:
             await self._on_change(reading)
+        self._remembered = reading if isinstance(reading, Assignment) else None
         return reading
 
     async def _raise_floor(self, generation: Generation) -> None:
-        """Where it can't be written, decisions say so; what the record revokes is cut all the same."""
-        try:
-            await self._floor.raise_generation(generation)
-        except BelowFloor:
-            pass  # a newer record has raised it meanwhile
-        except FloorUnavailable:
-            self.floor_written = False
-        else:
-            self.floor_written = True
+        """Where it can't be written in time, decisions say so; what the record revokes is cut all the same."""
+        written = False
+        with trio.move_on_after(self._times.read), suppress(FloorUnavailable):
+            with suppress(BelowFloor):  # a newer record has raised it meanwhile
+                await self._floor.raise_generation(generation)
+            written = True
+        self.floor_written = written
 
 
 def _kind(reading: Reading) -> ReadResult:

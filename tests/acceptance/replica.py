@@ -37,7 +37,9 @@ from sidecar.preface.proxy_v2 import bytes_wanted, read_header
 SIDECAR = [sys.executable, "-m", "sidecar"]
 SECONDS = 20.0  # for what happens at once on an idle machine
 PREFIX = "identity_sidecar_"
-PLACES = [f"place-{number}" for number in range(1, 13)]  # listeners' names, for tests that each take one
+PLACES: Mapping[str, Mapping[str, Any]] = {
+    f"place-{number}": {} for number in range(1, 13)
+}  # listeners, for tests that each take one
 
 Address = tuple[str, int]
 
@@ -141,7 +143,7 @@ class Sidecar:
         """Where a listener listens."""
         return self._address(f"listeners.{listener or self.listener}.listen")
 
-    def configure(self, **sections: object) -> None:
+    def configure(self, **sections: Any) -> None:
         """Give it another configuration file, as ``configuration`` makes it. Nothing happens before it is read."""
         self.file.write_text(yaml.safe_dump(configuration(self._upstream, **sections)))
 
@@ -320,14 +322,14 @@ def admission(sock: socket.socket) -> bytes:
     return write_answer(answer, dialler=inet(*sock.getsockname()), sidecar=inet(*sock.getpeername()))
 
 
-def configuration(upstream: str, **sections: object) -> dict[str, Any]:
+def configuration(upstream: str, **sections: Any) -> dict[str, Any]:
     """This replica's configuration, as a value: every port is the kernel's choice, and every refusal gets its line.
 
     Args:
         upstream: the local process's address.
         sections: keys that are added or replaced, by section, or a whole section that isn't a mapping; ``listener`` is
-            the one listener, and ``beside`` the names of others that are like it. Of the assignment, None takes a part
-            away.
+            the one listener, and ``beside`` others that are like it, by name, each with the keys in which it isn't. Of
+            the assignment, None takes a part away.
     """
     config: dict[str, Any] = {
         "identity": {"cluster": OWN.cluster, "replica": OWN.replica, "ordinal": OWN.ordinal},
@@ -344,17 +346,17 @@ def configuration(upstream: str, **sections: object) -> dict[str, Any]:
         "upstream": upstream,
         "answer": "full",
         "tls": "none",
-        **sections.pop("listener", {}),  # type: ignore[dict-item]
+        **sections.pop("listener", {}),
     }
-    names = sections.pop("beside", [])
+    beside = sections.pop("beside", {})
     for section, keys in sections.items():
         config[section] = config.get(section, {}) | keys if isinstance(keys, Mapping) else keys
     config["assignment"] = {key: value for key, value in config["assignment"].items() if value is not None}
-    return config | {"listeners": [listener, *(listener | {"name": name} for name in names)]}  # type: ignore[attr-defined]
+    return config | {"listeners": [listener, *(listener | {"name": name} | keys for name, keys in beside.items())]}
 
 
 @contextmanager
-def sidecar_at(path: Path, upstream: str, *, under: Sequence[str] = (), **sections: object) -> Iterator[Sidecar]:
+def sidecar_at(path: Path, upstream: str, *, under: Sequence[str] = (), **sections: Any) -> Iterator[Sidecar]:
     """A running sidecar with its configuration in the folder *path*; see ``configuration``.
 
     Args:

@@ -81,7 +81,7 @@ def test_a_wrong_claim_raises_nothing(sidecar: Sidecar, pairs: Pairs) -> None:
 
 def test_listeners_of_one_scope_share_its_leader(start: Start, sections: dict[str, object], pairs: Pairs) -> None:
     sections["listener"] = {"unsafe_epoch": True, "epoch_scope": "controller"}
-    sidecar = start(**sections, beside=["storage"])
+    sidecar = start(**sections, beside={"storage": {}})
     storage = pairs.admit(sidecar, at(1), listener="storage")
     leader = pairs.admit(sidecar, at(2), listener="compute")
     assert storage.is_cut_already

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Start
-from kernel import receive_all, receive_exactly
+from kernel import receive_all, receive_exactly, send_segments
 from names import CLAIM, OTHER, OWN, U1, U2, preface
 from pairs import Pairs
 from processes import eventually
-from replica import LocalProcess, Sidecar, next_answer
+from replica import LocalProcess, Sidecar, next_answer, sidecar_at
 from volume import Volume
 
 from sidecar.identity import ControllerName, Epoch, Generation
-from sidecar.preface.proxy_v2 import Command, write_header
+from sidecar.preface.proxy_v2 import Command, Tlv, write_header
 
 SHADOW = {"enforcement": "shadow"}
 CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(189))
@@ -71,15 +72,11 @@ def test_a_wrong_claim_is_counted_and_passes(
 
 
 def _nameless() -> bytes:
-    from sidecar.preface.proxy_v2 import Tlv
-
     return write_header(source=None, destination=None, tlvs=[Tlv(0xEB, b"1")])
 
 
 @pytest.fixture(scope="session")
-def shared_shadow(shared_local_process: LocalProcess, tmp_path_factory: pytest.TempPathFactory):
-    from replica import sidecar_at
-
+def shared_shadow(shared_local_process: LocalProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
     with sidecar_at(tmp_path_factory.mktemp("shadow"), shared_local_process.address, **SHADOW) as running:
         yield running
 
@@ -100,8 +97,6 @@ def shared_shadow(shared_local_process: LocalProcess, tmp_path_factory: pytest.T
 def test_a_client_without_preface_passes_with_every_byte(
     opening: bytes, reason: str, in_pieces: bool, shared_shadow: Sidecar, local_process: LocalProcess
 ) -> None:
-    from kernel import send_segments
-
     sidecar = shared_shadow
     before = shadowed(sidecar).get(reason, 0)
     with sidecar.counting(shadow=1), sidecar.connect() as client:
@@ -257,8 +252,7 @@ def test_who_drains_sends_nobody_on(start: Start, own_local_process: LocalProces
 
 
 def test_one_listener_may_be_in_the_shadow_alone(start: Start, pairs: Pairs) -> None:
-    sidecar = start(listener={"enforcement": "shadow"}, beside=["storage"])
-    sidecar.configure(listener={"enforcement": "shadow"})
+    sidecar = start(listener={"enforcement": "shadow"}, beside={"storage": {"enforcement": "enforce"}})
     stale = replace(CLAIM, generation=Generation(6))
     assert pairs.admit(sidecar, stale).works
-    assert pairs.admit(sidecar, stale, listener="storage").works
+    assert sidecar.refuse(stale, listener="storage").verdict == "generation_stale"

@@ -15,6 +15,7 @@ import yaml
 from conftest import Start
 from kernel import is_reset, receive_all, receive_exactly
 from names import CLAIM, OWN, WRONG, preface
+from processes import eventually
 from replica import SECONDS, SIDECAR, LocalProcess, configuration, next_answer, sidecar_at
 
 
@@ -79,15 +80,9 @@ def test_both_ways_may_be_paths(start: Start, path: Path, tmp_path: Path) -> Non
                 upstream.sendall(b"late reply")
                 upstream.close()
                 assert receive_all(client) == b"late reply"
-        (line,) = _eventually_lines(sidecar, "connection_ended")
+        assert eventually(lambda: bool(sidecar.lines("connection_ended")))
+        (line,) = sidecar.lines("connection_ended")
         assert line["end"] == "client_closed"
-
-
-def _eventually_lines(sidecar, event: str):
-    from processes import eventually
-
-    assert eventually(lambda: bool(sidecar.lines(event)))
-    return sidecar.lines(event)
 
 
 @pytest.mark.parametrize("mode", ["0660", "0600"])
