@@ -121,7 +121,7 @@ class UpstreamWatch:
         """What *look* saw. None where it couldn't be done: then what was seen last goes on counting."""
         try:
             seen = await trio.to_thread.run_sync(look, abandon_on_cancel=True, limiter=self._limiter)
-        except OSError as error:  # out of descriptors, or without /proc
+        except (OSError, RuntimeError) as error:  # out of descriptors or threads, or without /proc
             self._say_that_it_failed(str(error))
             return None
         self._failure = None

@@ -443,3 +443,15 @@ def test_a_volume_that_is_mounted_whole_passes(volume, tmp_path):
     target = tmp_path / "mounted"
     target.mkdir()
     assert checked_with_mount(volume.directory, target, target / "generation") == ""
+
+
+async def test_a_process_without_threads_left_is_no_reason_to_end(tmp_path, monkeypatch):
+    (tmp_path / "generation").write_text("7")
+    files = Files(instance=None, generation=tmp_path / "generation", poll_interval=1)
+
+    async def no_thread(*_args, **_kwargs):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", no_thread)
+    with pytest.raises(SourceUnavailable, match="can't be read: can't start new thread"):
+        await files.read()

@@ -17,7 +17,7 @@ from sidecar.dialler import UnreachableError
 from sidecar.identity import ControllerName, Generation
 
 RECORD = record(2, host="127.0.0.2")
-ONE_ADMITTED = Counts(1, Counter(admitted=1))
+ONE_ADMITTED = Counts(1, Counter(admitted=1), Counter(client_closed=1))  # which then hung up
 
 
 @asynccontextmanager

@@ -413,3 +413,13 @@ class FloorOverFailures(RuleBasedStateMachine):
 
 TestFloorOverFailures = FloorOverFailures.TestCase
 TestFloorOverFailures.settings = settings(max_examples=50, stateful_step_count=20)
+
+
+async def test_a_process_without_threads_left_can_keep_nothing_and_lives_on(tmp_path, monkeypatch):
+    async def no_thread(*_args, **_kwargs):
+        raise RuntimeError("can't start new thread")
+
+    with closing(opened(tmp_path)) as floor:
+        monkeypatch.setattr(trio.to_thread, "run_sync", no_thread)
+        with pytest.raises(FloorUnavailable, match="can't be written: can't start new thread"):
+            await floor.raise_generation(Generation(7))

@@ -123,7 +123,11 @@ class Files:
         """
         if not self._threads.available_tokens:
             raise SourceUnavailable(f"{MAX_READS} reads of {self._paths[0]} hang: its file system doesn't answer")
-        return self._take(await trio.to_thread.run_sync(self._look, abandon_on_cancel=True, limiter=self._threads))
+        try:
+            contents = await trio.to_thread.run_sync(self._look, abandon_on_cancel=True, limiter=self._threads)
+        except RuntimeError as error:  # the process may have no more threads
+            raise SourceUnavailable(f"{self._paths[0]} can't be read: {error}") from error
+        return self._take(contents)
 
     def check(self) -> None:
         """Look whether the files can change at all; blocks. Raises StartError where one is mounted by subPath."""

@@ -14,7 +14,7 @@ Owns this order. Called by ``app``, which opens one, and by the flow, which read
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -138,7 +138,8 @@ class FloorFile:
     async def reopen(self) -> None:
         """See :class:`FloorKeeper`."""
         if self.fault:
-            await trio.to_thread.run_sync(self._reopen, abandon_on_cancel=True, limiter=self._writer)
+            with suppress(RuntimeError):  # without a thread for it, the next look will do
+                await trio.to_thread.run_sync(self._reopen, abandon_on_cancel=True, limiter=self._writer)
         else:
             await trio.lowlevel.checkpoint()
 
@@ -177,7 +178,10 @@ class FloorFile:
         if change(self._current) == self._current:
             await trio.lowlevel.checkpoint()
         else:
-            await trio.to_thread.run_sync(self._change, change, abandon_on_cancel=True, limiter=self._writer)
+            try:
+                await trio.to_thread.run_sync(self._change, change, abandon_on_cancel=True, limiter=self._writer)
+            except RuntimeError as error:  # the process may have no more threads
+                raise FloorUnavailable(f"the floor can't be written: {error}") from error
 
     def _change(self, change: Change) -> None:
         record = change(self._current)
