@@ -47,9 +47,12 @@ async def _take_over(visit: Visit, exclusive: Exclusive) -> Refused | trio.Socke
     if holder is None or visit.basis is Basis.SHADOW:
         return await _dial(visit)
     epoch = visit.checked_epoch
+    by_epoch = epoch is not None and holder.epoch is not None and epoch > holder.epoch
+    if holder.id > visit.connection.id and not by_epoch:  # it took long, and its dialler has come again meanwhile
+        return Refused(Reason.EXCLUSIVE_CONFLICT, "a newer connection holds the place")
     if not holder.cut(End.SUPERSEDED):
         return await _dial(visit)
-    exclusive.taken_over(by_epoch=epoch is not None and holder.epoch is not None and epoch > holder.epoch)
+    exclusive.taken_over(by_epoch=by_epoch)
     await gate.roster.wait_ended(holder)
     upstream = await _dial(visit)
     if isinstance(upstream, Refused):

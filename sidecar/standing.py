@@ -35,15 +35,15 @@ class Standing:
     def floor(self, scope: str) -> Floor | None:
         """The floor for a decision in *scope*; None: it can't be read or written."""
         record = self.keeper.current
-        return record.at(scope) if record is not None and self.front.floor_written else None
+        return record.at(scope) if record is not None and not self.front.floor_fault else None
 
     def obstacles(self) -> list[Obstacle]:
         """What stands in the way of readiness; empty: this pod holds its slot. A silent authority changes nothing."""
         found = []
         if self.keeper.current is None:
             found.append(Obstacle(State.FLOOR_UNAVAILABLE, self.keeper.fault))
-        elif not self.front.floor_written:
-            found.append(Obstacle(State.FLOOR_UNAVAILABLE, "the floor can't be written: see the log"))
+        elif self.front.floor_fault:
+            found.append(Obstacle(State.FLOOR_UNAVAILABLE, self.front.floor_fault))
         latest, newest = self.front.latest, self.front.newest
         if isinstance(latest, Regressed):
             found.append(Obstacle(State.REGRESSED, f"authority_regressed: {latest.detail}"))

@@ -167,11 +167,11 @@ async def test_a_floor_that_cannot_be_written_is_said_until_it_can_and_the_cuts_
     house = House(nursery)
     house.floor.broken = True
     await house.run()
-    assert not house.front.floor_written
+    assert house.front.floor_fault
     assert house.events == [("change", SEVEN)]
     house.floor.broken = False
     await house.front.read()
-    assert house.front.floor_written
+    assert not house.front.floor_fault
 
 
 async def test_a_floor_that_hangs_is_not_waited_for_and_the_cuts_are_made(nursery, autojump_clock):
@@ -183,7 +183,7 @@ async def test_a_floor_that_hangs_is_not_waited_for_and_the_cuts_are_made(nurser
     house.floor.raise_generation = hang
     nursery.start_soon(house.front.run)
     await trio.sleep(3)
-    assert not house.front.floor_written
+    assert house.front.floor_fault
     assert house.events == [("change", SEVEN)]
 
 

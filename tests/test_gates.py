@@ -24,7 +24,7 @@ listeners:
 
 
 def gates(text=TEXT):
-    front = SimpleNamespace(newest=Assignment(), latest=Assignment(), floor_written=True)
+    front = SimpleNamespace(newest=Assignment(), latest=Assignment(), floor_fault="")
     registry = CollectorRegistry()
     metrics = Metrics(registry, listeners=["a", "b"], wall_clock=lambda: 0.0)
     each = Gates(
@@ -93,5 +93,5 @@ async def test_the_state_is_the_moments():
     assert not each.of("a").state().draining
     each._lifecycle.refusing = True
     assert each.of("a").state().draining
-    each._standing.front.floor_written = False
+    each._standing.front.floor_fault = "disk full"
     assert each.of("a").state().floor is None

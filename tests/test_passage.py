@@ -111,6 +111,18 @@ async def test_of_many_that_come_at_once_one_is_left_and_each_was_alone(exclusiv
     await close(*streams, *upstreams)
 
 
+async def test_one_that_took_long_takes_nothing_from_the_one_that_came_after_it(exclusive, process):
+    slow, _, _ = await exclusive.connect()
+    new, new_upstream, _ = await admit(exclusive, process)
+    async with slow:
+        await slow.send_all(preface(answer=True))
+        answer = await answer_of(slow)
+    assert (answer.verdict, answer.detail) == ("exclusive_conflict", "a newer connection holds the place")
+    await new.send_all(b"still here")
+    assert await new_upstream.receive_some() == b"still here"
+    await close(new, new_upstream)
+
+
 async def test_a_dial_that_fails_after_the_cut_is_counted_apart(exclusive, process):
     old, old_upstream, _ = await admit(exclusive, process)
     await process.listener.aclose()

@@ -14,9 +14,9 @@ from sidecar.standing import Obstacle, Standing
 SEVEN = Assignment(Generation(7))
 
 
-def standing(newest, *, latest=None, pending=(), written=True, keeper=None):
+def standing(newest, *, latest=None, pending=(), fault="", keeper=None):
     source = SimpleNamespace(pending=lambda: list(pending))
-    front = SimpleNamespace(newest=newest, latest=latest or newest, floor_written=written)
+    front = SimpleNamespace(newest=newest, latest=latest or newest, floor_fault=fault)
     return Standing(source, front, keeper or FloorInMemory())
 
 
@@ -45,8 +45,8 @@ def test_an_authority_that_falls_silent_later_changes_nothing():
             [Obstacle(State.REGRESSED, "authority_regressed: 6 after 7")],
         ),
         (
-            {"newest": SEVEN, "written": False},
-            [Obstacle(State.FLOOR_UNAVAILABLE, "the floor can't be written: see the log")],
+            {"newest": SEVEN, "fault": "disk full"},
+            [Obstacle(State.FLOOR_UNAVAILABLE, "disk full")],
         ),
         (
             {"newest": SEVEN, "keeper": SimpleNamespace(current=None, fault="damaged: reset it")},
@@ -64,5 +64,5 @@ async def test_the_floor_is_the_scopes_and_unknown_where_it_cannot_be_kept():
     await keeper.raise_epoch("s", Epoch(5))
     assert standing(SEVEN, keeper=keeper).floor("s") == Floor(Generation(7), Epoch(5))
     assert standing(SEVEN, keeper=keeper).floor("other") == Floor(Generation(7), None)
-    assert standing(SEVEN, keeper=keeper, written=False).floor("s") is None
+    assert standing(SEVEN, keeper=keeper, fault="disk full").floor("s") is None
     assert standing(SEVEN, keeper=SimpleNamespace(current=None, fault="")).floor("s") is None

@@ -14,7 +14,6 @@ Owns the authority's tasks (:meth:`Front.run`). Knows no connection; ``app`` pas
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import trio
@@ -41,7 +40,7 @@ class FrontTimes:
 class Front:
     """An authority over any source.
 
-    ``floor_written`` is False while the newest record's generation couldn't be kept.
+    ``floor_fault`` says why the newest record's generation couldn't be kept; empty: it is.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class Front:
         self._remembered: Assignment | None = None
         self._good_at: float | None = None  # when the youngest good read began
         self._was_good = trio.Event()
-        self.floor_written = True
+        self.floor_fault = ""
 
     @property
     def newest(self) -> Reading:
@@ -161,12 +160,17 @@ class Front:
 
     async def _raise_floor(self, generation: Generation) -> None:
         """Where it can't be written in time, decisions say so; what the record revokes is cut all the same."""
-        written = False
-        with trio.move_on_after(self._times.read), suppress(FloorUnavailable):
-            with suppress(BelowFloor):  # a newer record has raised it meanwhile
+        fault = f"the floor couldn't be written within {self._times.read:g} s"
+        with trio.move_on_after(self._times.read):
+            try:
                 await self._floor.raise_generation(generation)
-            written = True
-        self.floor_written = written
+            except BelowFloor:
+                fault = ""  # a newer record has raised it meanwhile
+            except FloorUnavailable as error:
+                fault = str(error)
+            else:
+                fault = ""
+        self.floor_fault = fault
 
 
 def _kind(reading: Reading) -> ReadResult:
