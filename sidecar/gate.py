@@ -127,8 +127,12 @@ class Visit:
         return claim.epoch if isinstance(claim.epoch, Epoch) else None
 
     def shadow_passes(self, refused: Refused) -> bool:
-        """Whether the shadow mode lets this through. Counts it, once for each connection. A drain ends the mode."""
-        if not (self.gate.shadow and shadow_lets_through(refused)) or self.gate.state().draining:
+        """Whether the shadow mode, as it is now, lets this through. Counts it, once for each connection.
+
+        A drain ends the mode, and so does a reload: also for who came before it and is decided after it.
+        """
+        gate = self.gate
+        if not (gate.shadow and gate.shadow_now() and shadow_lets_through(refused)) or gate.state().draining:
             return False
         if self.basis is not Basis.SHADOW:
             self.basis = Basis.SHADOW

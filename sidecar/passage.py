@@ -40,10 +40,12 @@ async def enter(visit: Visit) -> Refused | trio.SocketStream:
 async def _take_over(visit: Visit, exclusive: Exclusive) -> Refused | trio.SocketStream:
     gate = visit.gate
     # While it waited for its turn, the place may have changed hands. And whatever can refuse it comes before the cut.
+    holder = exclusive.holder
     refused = _refused_now(visit) or await _raise_epoch(visit)
     if refused is not None:
         return refused
-    holder = exclusive.holder
+    if holder is not None and holder.ended_by is None and exclusive.holder is not holder:
+        holder = None  # it has left by itself while the floor was raised
     if holder is None or visit.basis is Basis.SHADOW:
         return await _dial(visit)
     epoch = visit.checked_epoch
@@ -92,6 +94,8 @@ async def _dial(visit: Visit) -> Refused | trio.SocketStream:
 def _refused_now(visit: Visit) -> Refused | None:
     """Decide on what is newest now, without another read."""
     gate = visit.gate
+    if visit.basis is Basis.SHADOW and gate.exclusive is not None and not gate.shadow_now():
+        return Refused(Reason.EXCLUSIVE_CONFLICT, "the shadow mode, which passed it by the one place, has ended")
     if visit.handshake.claim is not None:
         reading = Unavailable("no good read is young enough") if gate.authority.stale else gate.authority.newest
         verdict = visit.handshake.decide(reading, gate.state())
@@ -99,6 +103,8 @@ def _refused_now(visit: Visit) -> Refused | None:
             return verdict
     elif gate.state().draining:
         return Refused(Reason.DRAINING)
+    elif not gate.shadow_now():  # without a claim only that mode had let it come this far
+        return Refused(Reason.PREFACE_MISSING)
     ended_by = visit.connection.ended_by  # perhaps said while this task was on its way already
     return Refused(ended_by) if isinstance(ended_by, Reason) else None
 

@@ -32,6 +32,8 @@ from sidecar.sockets import abort, is_reset, unsent
 CHUNK: Final = 64 * 1024  # larger ones gain nothing on loopback and cost memory a connection
 LIFETIME_JITTER: Final = 0.1  # of the configured lifetime, at most
 
+_TAKEN_CHECK_SECONDS: Final = 0.002  # to the first look at what a finished pair has left in the kernel
+
 _RESET_CHECK_SECONDS: Final = 1.0  # between two looks at a side that nothing is being read from
 
 
@@ -207,9 +209,19 @@ class _Pair:
                 self._half_closed_at = trio.current_time()
                 self._set_deadline()
                 await self._watch(source)
+            else:
+                await self._wait_taken()
             self._finish(self._first_closed)
         except _Reset as reset:
             self._finish(reset.end)
+
+    async def _wait_taken(self) -> None:
+        """Wait until the upstream's kernel has taken everything: what ours still holds could not be cut any more."""
+        pause = _TAKEN_CHECK_SECONDS
+        while self._upstream.stream.socket.family != trio.socket.AF_UNIX and unsent(self._upstream.stream):
+            self._upstream.check()
+            await trio.sleep(pause)
+            pause = min(2 * pause, _RESET_CHECK_SECONDS)
 
     async def _watch(self, side: _Side) -> None:
         """Look at a side that has ended its stream, and so is read no more, until the other direction has ended too."""

@@ -87,7 +87,8 @@ class House:
         self.roster = Roster(connections=4, pending=4)
         self.state = State()
         self.journal = RecordingJournal()
-        self.metrics = Metrics(CollectorRegistry(), listeners=["compute"], wall_clock=lambda: 0.0)
+        self.registry = CollectorRegistry()
+        self.metrics = Metrics(self.registry, listeners=["compute"], wall_clock=lambda: 0.0)
         self.gate = Gate(
             rules=Rules(OWN, frozenset({Requirement.IDENTITY, Requirement.GENERATION, Requirement.INSTANCE})),
             tlvs=TlvTypes(),
@@ -120,6 +121,10 @@ class House:
         )
         self.gate.metrics.accepted()
         return connection
+
+    def takeovers_failed(self):
+        name = "identity_sidecar_takeovers_failed_total"
+        return self.registry.get_sample_value(name, {"listener": "compute"})
 
     def counts(self):
         counts = self.gate.metrics.counts()

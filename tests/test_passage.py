@@ -131,6 +131,28 @@ async def test_a_dial_that_fails_after_the_cut_is_counted_apart(exclusive, proce
         await controller.send_all(preface(answer=True))
         assert (await answer_of(controller)).verdict == "upstream_unavailable"
     assert await is_reset(old)
+    assert exclusive.takeovers_failed() == 1
+    await close(old, old_upstream)
+
+
+async def test_a_dial_that_fails_after_a_higher_epoch_has_cut_the_holder_is_counted_too(exclusive, process):
+    floors = Floors(exclusive)
+    old, old_upstream, connection = await admit(exclusive, process, named("a", epoch=5))
+    await process.listener.aclose()
+    keep = floors.raise_to
+
+    async def keep_and_cut(epoch):
+        kept = await keep(epoch, looks=False)
+        connection.end(End.CONTROLLER_STALE)
+        await exclusive.roster.wait_ended(connection)
+        return kept
+
+    exclusive.gate = replace(exclusive.gate, raise_epoch=keep_and_cut)
+    controller, _, _ = await exclusive.connect()
+    async with controller:
+        await controller.send_all(preface(named("a", epoch=6), answer=True))
+        assert (await answer_of(controller)).verdict == "upstream_unavailable"
+    assert exclusive.takeovers_failed() == 1
     await close(old, old_upstream)
 
 
@@ -213,6 +235,45 @@ async def test_a_shadow_that_has_ended_spares_nobody_any_more(house, process):
     await close(right, right_upstream, wrong, wrong_upstream)
 
 
+async def test_who_came_in_the_shadow_and_claims_after_it_has_ended_is_refused(house, process):
+    house.gate = in_shadow(house.gate)
+    controller, _, _ = await house.connect()
+    async with controller:
+        wrong = preface(replace(CLAIM, generation=Generation(6)), answer=True)
+        await controller.send_all(wrong[:20])
+        await wait_all_tasks_blocked(0.02)
+        house.gate = replace(house.gate, shadow=False)
+        await controller.send_all(wrong[20:])
+        assert (await answer_of(controller)).verdict == "generation_stale"
+    assert await process.untouched()
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"), [(b"GET / HTTP/1.1\r\n\r\n", "preface_missing"), (preface(WRONG), "identity_mismatch")]
+)
+async def test_who_passed_in_the_shadow_and_is_dialled_for_when_it_ends_is_refused(
+    house, process, monkeypatch, sent, reason
+):
+    import sidecar.passage
+
+    dial = sidecar.passage.connect
+
+    async def connect_while_the_shadow_ends(address):
+        stream = await dial(address)
+        house.gate = replace(house.gate, shadow=False)
+        return stream
+
+    monkeypatch.setattr(sidecar.passage, "connect", connect_while_the_shadow_ends)
+    house.gate = in_shadow(house.gate)
+    controller, _, _ = await house.connect()
+    async with controller:
+        await controller.send_all(sent)
+        assert await receive_all(controller) == b""
+    await house.roster.wait_empty()
+    assert house.counts()["rejected"] == {reason: 1}
+    await (await process.accept()).aclose()
+
+
 async def test_what_is_too_old_admits_nobody_even_after_a_good_read(house, process):
     """The dial may have outlasted it."""
     house.authority.stale = True
@@ -239,8 +300,8 @@ class Floors:
         rules = replace(house.gate.rules, require=house.gate.rules.require | {Requirement.EPOCH})
         house.gate = replace(house.gate, rules=rules, raise_epoch=self.raise_to)
 
-    async def raise_to(self, epoch):
-        self.raised.append((epoch, not has_waiting(self.house.process.listener)))
+    async def raise_to(self, epoch, *, looks=True):
+        self.raised.append((epoch, looks and not has_waiting(self.house.process.listener)))
         if self.works:
             self.house.state = State(floor=Floor(None, epoch))
         return self.works

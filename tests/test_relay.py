@@ -270,6 +270,41 @@ async def test_a_pair_without_limits_lives_on(pair, patient_clock):
         pair.scope.cancel()
 
 
+async def test_what_a_finished_pair_has_left_in_the_kernel_can_still_be_cut(patient_clock):
+    """Else bytes of a revoked connection would arrive after it had left."""
+    pair = await Pair.open(buffers=16 * 1024)
+    async with trio.open_nursery() as both:
+        both.start_soon(pair.run)
+        await pair.process.send_eof()
+        assert await receive_all(pair.controller) == b""
+        with trio.move_on_after(5):
+            await pair.controller.send_all(bytes(30_000))  # the process reads nothing yet
+            await pair.controller.send_eof()
+        await trio.sleep(60)
+        assert pair.end is None
+        pair.scope.cancel()
+    assert await is_reset(pair.process)
+    await pair.aclose()
+
+
+async def test_a_finished_pair_whose_last_bytes_are_taken_ends_in_order(patient_clock):
+    pair = await Pair.open(buffers=16 * 1024)
+    async with trio.open_nursery() as both:
+        both.start_soon(pair.run)
+        await pair.process.send_eof()
+        assert await receive_all(pair.controller) == b""
+        both.start_soon(pair.controller.send_all, bytes(300_000))
+        await trio.sleep(30)
+        assert pair.end is None
+        received = 0
+        while received < 300_000:
+            received += len(await pair.process.receive_some())
+        await pair.controller.send_eof()
+        assert await receive_all(pair.process) == b""
+    assert pair.end is End.UPSTREAM_CLOSED
+    await pair.aclose()
+
+
 @pytest.mark.parametrize("who", ["controller", "process"])
 async def test_a_reset_is_passed_on_while_the_other_side_takes_nothing(who, patient_clock):
     pair = await Pair.open(buffers=16 * 1024)
