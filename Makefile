@@ -9,10 +9,11 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 INSTALLED := $(VENV)/.installed
 INSTALLED_FOR_TESTS := $(VENV)/.installed-for-tests
+INSTALLED_FOR_BENCH := $(VENV)/.installed-for-bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format soak clean
+.PHONY: help demo test lint format soak bench clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -36,9 +37,16 @@ format: $(INSTALLED_FOR_TESTS) ## format, and repair what lint can repair
 soak: $(INSTALLED_FOR_TESTS) ## the tests that run for minutes
 	$(BIN)/pytest -m soak
 
+# As root everything is measured twice, the second time with proxies that run as nobody in particular.
+bench: $(INSTALLED_FOR_BENCH) ## measure against no proxy, HAProxy and Envoy (an hour; the machine should do nothing else)
+	@.ci/debian-install gcc libc6-dev libssl-dev
+	$(BIN)/python -m benchmarks run --save build/benchmarks/results.json
+	[ "$$(id -u)" -ne 0 ] || $(BIN)/python -m benchmarks run --user 65000 --save build/benchmarks/unprivileged.json
+	$(BIN)/python -m benchmarks page build/benchmarks/*.json
+
 clean: ## remove what these targets made
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
-	find sidecar tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find sidecar tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is what a virtual environment gets last: where it is, the environment is whole.
 $(BIN)/pip:
@@ -55,4 +63,9 @@ $(INSTALLED): pyproject.toml | $(BIN)/pip
 $(INSTALLED_FOR_TESTS): pyproject.toml | $(BIN)/pip
 	@echo "Installing into $(VENV), with what tests need ..."
 	@$(PIP_INSTALL) --editable '.[test]'
+	@touch $@ $(INSTALLED)
+
+$(INSTALLED_FOR_BENCH): pyproject.toml | $(BIN)/pip
+	@echo "Installing into $(VENV), with what the benchmarks compare with ..."
+	@$(PIP_INSTALL) --editable '.[bench]'
 	@touch $@ $(INSTALLED)

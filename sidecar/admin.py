@@ -7,7 +7,7 @@ every button pressed by a web page. Knows the process only through :class:`Contr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -68,7 +68,7 @@ class Control(Protocol):
     def drain(self) -> None:
         """Refuse new claims and turn readiness off from now on; end nothing."""
 
-    def reload(self) -> list[str]:
+    async def reload(self) -> list[str]:
         """Read the configuration again. What is wrong with it; empty: it is in effect."""
 
     def shutdown(self) -> None:
@@ -84,8 +84,8 @@ def routes(telemetry: Routes, control: Control) -> Routes:
     def refusals(_request: Request) -> Response:
         return _json(list(control.refusals()))
 
-    def reload(_request: Request) -> Response:
-        problems = control.reload()
+    async def reload(_request: Request) -> Response:
+        problems = await control.reload()
         return text("\n".join(problems), HTTPStatus.UNPROCESSABLE_ENTITY) if problems else text("reloaded")
 
     own: Routes = {
@@ -118,7 +118,7 @@ def _button(press: Callable[[], None], said: str) -> Handler:
 
 
 def _pressed(handler: Handler) -> Handler:
-    def handle(request: Request) -> Response:
+    def handle(request: Request) -> Response | Awaitable[Response]:
         if "origin" in request.headers:  # browsers send it with every POST
             return text("not for web pages: use curl or the sidecar command", HTTPStatus.FORBIDDEN)
         return handler(request)
@@ -127,7 +127,7 @@ def _pressed(handler: Handler) -> Handler:
 
 
 def _guarded(handler: Handler) -> Handler:
-    def handle(request: Request) -> Response:
+    def handle(request: Request) -> Response | Awaitable[Response]:
         if not _names_this_host(request.headers.get("host", "localhost")):  # HTTP/1.0 may lack it; no browser does
             return text("ask for localhost or a loopback address by that name", HTTPStatus.FORBIDDEN)
         return handler(request)

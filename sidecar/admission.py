@@ -7,7 +7,7 @@ address, capacity, TLS, time) and below the decision (the dial) belong to the st
 
 The table has two halves. What the claim and the floor settle alone is refused without asking the authority, so that
 a flood of wrong claims costs no read. Without a reading, ``decide`` says :data:`AUTHORITY_NEEDED` where the second half
-would begin.
+would begin. A claim is decided on at least twice; the rows that nothing can change meanwhile are :func:`examine`'s.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ class Requirement(StrEnum):
     GENERATION = "generation"
     EPOCH = "epoch"
     CONTROLLER = "controller"
+
+
+_GENERATION, _INSTANCE = Requirement.GENERATION, Requirement.INSTANCE  # from the class is a function call in 3.11
+_EPOCH, _CONTROLLER = Requirement.EPOCH, Requirement.CONTROLLER
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Lease(StrEnum):
     RELEASED = "released"
 
 
+_LEASE_HOLDS: Final = frozenset({Lease.UNUSED, Lease.HELD})
 FENCED: Final = frozenset({Lease.TAKEN_OVER, Lease.EXPIRED, Lease.RELEASED})
 
 
@@ -144,23 +149,29 @@ def decide(
         state: draining, lease, floor and holder as of now.
         reading: what the authority says; None before it was asked.
     """
-    refused = _before_authority(rules, claim, peer, state)
-    if refused is not None:
-        return refused
-    if reading is None:
-        return AUTHORITY_NEEDED
-    return _with_authority(rules, claim, peer, state, reading)
+    return decide_examined(rules, claim, peer, state, reading, examine(rules, claim, peer))
 
 
-def _before_authority(  # noqa: C901  one row of the table after the other: splitting it would hide the order
-    rules: Rules, claim: ReceivedClaim, peer: Peer, state: State
-) -> Refused | None:
+def decide_examined(
+    rules: Rules, claim: ReceivedClaim, peer: Peer, state: State, reading: Reading | None, examined: Refused | None
+) -> Admitted | Refused | AuthorityNeeded:
+    """The same for who decides on one claim several times and has kept what :func:`examine` said."""
     if claim.answer.fault is not None:
         return Refused(Reason.PREFACE_MALFORMED, claim.answer.fault)
     if peer.fault:
         return Refused(Reason.PEER_NOT_ALLOWED, peer.fault)
     if state.draining:
         return Refused(Reason.DRAINING)
+    if examined is not None:
+        return examined
+    generation, floor = claim.generation, state.floor
+    if isinstance(generation, Generation) and floor and floor.generation and generation < floor.generation:
+        return Refused(Reason.GENERATION_STALE, f"expected {generation}, this is at least {floor.generation}")
+    return AUTHORITY_NEEDED if reading is None else _with_authority(rules, claim, peer, state, reading)
+
+
+def examine(rules: Rules, claim: ReceivedClaim, peer: Peer) -> Refused | None:
+    """What is wrong with *claim* itself: the rows from the controller on that no moment and no reading changes."""
     if why := _controller_fault(rules, claim):
         return Refused(Reason.CONTROLLER_MALFORMED, why)
     if claim.identity is None:
@@ -177,22 +188,19 @@ def _before_authority(  # noqa: C901  one row of the table after the other: spli
         return Refused(Reason.IDENTITY_MISMATCH, why)
     if why := _incomparable_incarnation(rules, claim):  # after the identity: one that went astray looks elsewhere first
         return Refused(Reason.INCARNATION_MALFORMED, why)
-    generation, floor = claim.generation, state.floor
-    if isinstance(generation, Generation) and floor and floor.generation and generation < floor.generation:
-        return Refused(Reason.GENERATION_STALE, f"expected {generation}, this is at least {floor.generation}")
     return None
 
 
-def _with_authority(  # noqa: C901  as above
+def _with_authority(  # noqa: C901  one row of the table after the other: splitting it would hide the order
     rules: Rules, claim: ReceivedClaim, peer: Peer, state: State, reading: Reading
 ) -> Admitted | Refused:
-    if state.lease is Lease.PENDING:
-        return Refused(Reason.LEASE_PENDING)
-    if state.lease in FENCED:
-        return Refused(Reason.FENCED, state.lease)
+    if state.lease not in _LEASE_HOLDS:
+        return Refused(Reason.FENCED, state.lease) if state.lease in FENCED else Refused(Reason.LEASE_PENDING)
     if state.floor is None:
         return Refused(Reason.FLOOR_UNAVAILABLE)
     match reading:
+        case Assignment():
+            pass
         case Unavailable(detail):
             return Refused(Reason.AUTHORITY_UNAVAILABLE, detail)
         case Regressed(detail):
@@ -205,18 +213,17 @@ def _with_authority(  # noqa: C901  as above
         return Refused(Reason.AUTHORITY_UNAVAILABLE, f"the assignment lacks the {lacking} that is required")
     if rules.own_instance is not None and reading.instance != rules.own_instance:
         return Refused(Reason.NOT_ASSIGNED, "the slot belongs to another instance")
-    if Requirement.EPOCH in rules.require and isinstance(claim.epoch, Epoch):
-        floor = max((e for e in (state.floor.epoch, reading.epoch) if e), default=None)
+    if _EPOCH in rules.require and isinstance(claim.epoch, Epoch):
+        floor = _higher(state.floor.epoch, reading.epoch)
         if floor and claim.epoch < floor:
             return Refused(Reason.CONTROLLER_STALE, f"epoch {claim.epoch}, floor {floor}")
         if reading.epoch and claim.epoch > reading.epoch:
             return Refused(Reason.CONTROLLER_AHEAD, f"epoch {claim.epoch}, the record's {reading.epoch}")
-    if isinstance(claim.generation, Generation) and reading.generation:
+    if isinstance(claim.generation, Generation) and reading.generation and claim.generation != reading.generation:
         difference = f"expected {claim.generation}, this is {reading.generation}"
         if claim.generation < reading.generation:
             return Refused(Reason.GENERATION_STALE, difference)
-        if claim.generation > reading.generation:
-            return Refused(Reason.GENERATION_AHEAD, difference, rules.ahead_advice)
+        return Refused(Reason.GENERATION_AHEAD, difference, rules.ahead_advice)
     if claim.instance is not None and reading.instance and claim.instance != reading.instance:
         return Refused(Reason.INSTANCE_MISMATCH, f"expected {claim.instance}, this is {reading.instance}")
     if state.holder and not _may_take_over(rules, claim, peer, state.holder):
@@ -224,37 +231,44 @@ def _with_authority(  # noqa: C901  as above
     return Admitted(reading)
 
 
+def _higher(one: Epoch | None, other: Epoch | None) -> Epoch | None:
+    return max(one, other) if one and other else one or other
+
+
 def _controller_fault(rules: Rules, claim: ReceivedClaim) -> str | None:
-    parts = ((Requirement.EPOCH, claim.epoch), (Requirement.CONTROLLER, claim.controller))
-    for name, part in parts:
-        if isinstance(part, Malformed):
-            return f"{name} {part.why}"
-    if any(name in rules.require and part is None for name, part in parts):
+    epoch, controller = claim.epoch, claim.controller
+    if isinstance(epoch, Malformed):
+        return f"epoch {epoch.why}"
+    if isinstance(controller, Malformed):
+        return f"controller {controller.why}"
+    if (epoch is None and _EPOCH in rules.require) or (controller is None and _CONTROLLER in rules.require):
         return "missing"
     return None
 
 
 def _absent(rules: Rules, holder: ReceivedClaim | Assignment) -> str | None:
     """The part of the incarnation that is required and that *holder* doesn't have."""
-    parts = ((Requirement.GENERATION, holder.generation), (Requirement.INSTANCE, holder.instance))
-    return next((str(name) for name, part in parts if name in rules.require and part is None), None)
+    if holder.generation is None and _GENERATION in rules.require:
+        return "generation"
+    return "instance" if holder.instance is None and _INSTANCE in rules.require else None
 
 
 def _malformed_incarnation(claim: ReceivedClaim) -> str | None:
-    for name, part in (("generation", claim.generation), ("instance", claim.instance)):
-        if isinstance(part, Malformed):
-            return f"{name} {part.why}"
-    return None
+    if isinstance(claim.generation, Malformed):
+        return f"generation {claim.generation.why}"
+    return f"instance {claim.instance.why}" if isinstance(claim.instance, Malformed) else None
 
 
 def _incomparable_incarnation(rules: Rules, claim: ReceivedClaim) -> str | None:
-    for name, part in ((Requirement.GENERATION, claim.generation), (Requirement.INSTANCE, claim.instance)):
+    for name, part in ((_GENERATION, claim.generation), (_INSTANCE, claim.instance)):
         if part is not None and name not in rules.given:
             return f"{name} can't be compared: this slot's assignment gives none"
     return None
 
 
 def _difference(expected: Identity, own: Identity) -> str | None:
+    if expected == own:
+        return None
     for name in ("cluster", "replica", "ordinal"):
         theirs, ours = getattr(expected, name), getattr(own, name)
         if theirs != ours:
@@ -274,7 +288,7 @@ def _certificate_conflict(claim: ReceivedClaim, peer: Peer) -> str | None:
 
 def _may_take_over(rules: Rules, claim: ReceivedClaim, peer: Peer, holder: Holder) -> bool:
     """The higher epoch wins; else the same controller reconnects, unless it flaps."""
-    if Requirement.EPOCH in rules.require and isinstance(claim.epoch, Epoch):
+    if _EPOCH in rules.require and isinstance(claim.epoch, Epoch):
         held = holder.epoch
         if held is None or claim.epoch > held:
             return True

@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final
 
 import trio
 from prometheus_client import CollectorRegistry
@@ -28,7 +27,7 @@ from sidecar.bind import Bound, bind
 from sidecar.config import Config, HostPort, UnixPath
 from sidecar.config import Listener as ListenerConfig
 from sidecar.control import ProcessControl
-from sidecar.descriptors import http_connections, raise_limit
+from sidecar.descriptors import http_connections, pipes, raise_limit
 from sidecar.exposure import UpstreamWatch
 from sidecar.floor import FloorKeeper
 from sidecar.gates import Gates
@@ -39,15 +38,15 @@ from sidecar.lifecycle import Lifecycle
 from sidecar.listener import Listener
 from sidecar.log import Logger, LogSwitch, RefusalLog
 from sidecar.metrics import Metrics, State
-from sidecar.opening import open_floor, open_source
+from sidecar.opening import open_floor, open_lifelines, open_source
+from sidecar.parting import Parting
 from sidecar.reasons import End
 from sidecar.rebind import Door
+from sidecar.relay import Relay
 from sidecar.reload import Reload, places
 from sidecar.roster import Roster
 from sidecar.standing import Obstacle, Standing
-
-_LOOP_LAG_SECONDS: Final = 0.25  # between two looks at how late the loop is
-_HOUSEKEEPING_SECONDS: Final = 1.0  # between two looks at what was left out of the log, and at the state
+from sidecar.vitals import Vitals
 
 
 async def run(config: Config, logger: Logger, *, reread: Callable[[], Config], switch: LogSwitch) -> int:
@@ -105,6 +104,8 @@ class _App:
             metrics,
             on_change=self._assignment_changed,
             on_stale=self._authority_stale,
+            on_floor=self._floor_changed,
+            on_good=lambda until: self._gates.fence(until),  # noqa: PLW0108  they are made below
         )
         self._standing = Standing(source, self._front, keeper)
         self._upstreams = UpstreamWatch(
@@ -123,14 +124,20 @@ class _App:
         self._refusals = RefusalLog(
             logger,
             per_second=config.log.refusals_per_second,
-            clock=trio.current_time,
+            clock=trio.lowlevel.current_clock().current_time,
             on_suppressed=metrics.log_suppressed.inc,
         )
+        self._relay = Relay(pipes=pipes(self._descriptors))
+        self._parting = Parting()
+        self._lifelines = open_lifelines(config, logger)
         self._gates = Gates(
             config,
             standing=self._standing,
             roster=self._roster,
             lifecycle=self._lifecycle,
+            relay=self._relay,
+            lifelines=self._lifelines,
+            parting=self._parting,
             metrics=metrics,
             journal=Journal(logger, self._refusals, config.identity, self._front),
         )
@@ -160,7 +167,11 @@ class _App:
             admin_bound = await self._bind(closed_last, config.admin.listen, "admin.listen")
             doors = {each.name: await self._door(closed_first, each) for each in config.listeners}
             async with trio.open_nursery() as services:
-                services.start_soon(self._heed, signals)
+                services.start_soon(self._heed, signals, services)
+                services.start_soon(self._relay.run)
+                services.start_soon(self._parting.run)
+                for lifeline in set(self._lifelines.values()):
+                    services.start_soon(lifeline.run)
                 services.start_soon(self._front.run)
                 self._start_services(services, telemetry_bound, admin_bound, doors)
                 code = await self._serve(doors, closed_first)
@@ -187,7 +198,7 @@ class _App:
                 accepting.cancel_scope.cancel()
             for name, listener in listeners.items():
                 for socket in doors[name].listeners:
-                    await listener.take_last(socket, connections)
+                    listener.take_last(socket, connections)
             await listening.aclose()
             code = await self._lifecycle.wait_gone()
             connections.cancel_scope.cancel()
@@ -231,16 +242,15 @@ class _App:
                 )
             )
         services.start_soon(self._upstreams.run)
-        services.start_soon(self._watch_loop)
-        services.start_soon(self._keep_house)
+        services.start_soon(Vitals(self._metrics, self._relay, self._refusals, self._lifecycle).run)
 
-    async def _heed(self, signals: AsyncIterator[int]) -> None:
+    async def _heed(self, signals: AsyncIterator[int], services: trio.Nursery) -> None:
         ending = False
         async for number in signals:
             name = signal.Signals(number).name
             if number == signal.SIGHUP:
                 self._logger.info("signal", signal=name, effect="reload")
-                self._reload()
+                services.start_soon(self._reload.from_file)  # the next signal may be one to end
                 continue
             self._logger.info("signal", signal=name, effect="cut at once" if ending else "drain and stop")
             if ending:
@@ -249,24 +259,12 @@ class _App:
                 self._lifecycle.shutdown()
             ending = True
 
-    async def _watch_loop(self) -> None:
-        while True:
-            due = trio.current_time() + _LOOP_LAG_SECONDS
-            await trio.sleep_until(due)
-            self._metrics.loop_lag.set(trio.current_time() - due)
-
     def _obstacles(self) -> list[Obstacle]:
         missing = [
             Obstacle(State.UPSTREAM_MISSING, f"nobody listens on the upstream of {name}")
             for name in self._upstreams.missing()
         ]
         return self._standing.obstacles() + missing
-
-    async def _keep_house(self) -> None:
-        while True:
-            await trio.sleep(_HOUSEKEEPING_SECONDS)
-            self._refusals.flush()
-            self._lifecycle.refresh()
 
     def _show_assignment(self, own: Assignment) -> None:
         generation = own.generation.value if own.generation else 0
@@ -280,6 +278,13 @@ class _App:
         self._logger.info("assignment", assigned=isinstance(reading, Assignment), **_shown(own))
         self._lifecycle.refresh()
         await self._roster.decide_again()
+
+    def _floor_changed(self, trouble: str) -> None:
+        if trouble:
+            self._logger.error("floor_unavailable", detail=trouble)
+        else:
+            self._logger.info("floor_available")
+        self._lifecycle.refresh()
 
     def _authority_stale(self) -> None:
         self._logger.error("authority_stale", effect="established connections are cut: no good read is young enough")

@@ -1,105 +1,156 @@
 """From accept to the first verdict: read the preface, decide, ask the authority, decide.
 
-Owns the awaits of these steps and the one budget over them; what each step makes of bytes and readings is
-``handshake``'s to say. Called by ``connection``.
+Owns the order of these steps and the one budget over them; what each step makes of bytes and readings is
+``handshake``'s to say. What is there already is taken at once; only what isn't is waited for. Called by ``connection``.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final
 
 import trio
 
-from sidecar.admission import Admitted
+from sidecar.admission import Admitted, State
 from sidecar.assignment import Reading, Unavailable
 from sidecar.gate import Visit
 from sidecar.handshake import DRAINING_PREFACE_SECONDS, Wait
 from sidecar.metrics import Basis, Stage
 from sidecar.reasons import Probe, Reason, Refused
 from sidecar.roster import Step
+from sidecar.sockets import receive_now
 
 _AHEAD_LOOK_SECONDS: Final = 0.1  # between two reads for a claim that is ahead of the authority
 _PREFACE_CHUNK: Final = 4096  # a preface is at most this long; more would only wait in memory
 
+# In Python 3.11 taking a member from its enum is a call, and every connection meets these.
+_BYTES: Final = Wait.BYTES
+_FROM_AUTHORITY: Final = Wait.AUTHORITY
+_PREFACE: Final = Stage.PREFACE
+_ASKING: Final = Step.AUTHORITY
+_AHEAD: Final = Reason.GENERATION_AHEAD
 
-async def first_verdict(visit: Visit) -> Refused | Probe | None:
-    """None: it passed, and has a place."""
-    outcome = await _Arrival(visit).run()
-    if isinstance(outcome, Refused) and visit.shadow_passes(outcome):
-        outcome = None
-    if outcome is None and not visit.gate.roster.take_place(visit.connection):
+
+Outcome = Wait | Refused | Probe | None  # None: it passed, and has a place
+
+
+def at_once(visit: Visit) -> Outcome:
+    """As far as it comes with what is there already."""
+    gate, connection = visit.gate, visit.connection
+    state = gate.state()
+    if state.draining:
+        connection.hurry(connection.accepted_at + DRAINING_PREFACE_SECONDS)
+    outcome: Outcome = _look(visit, state)
+    if outcome is _FROM_AUTHORITY:
+        reading = gate.authority.read_now()
+        if reading is not None:
+            verdict = visit.handshake.decide(reading, state)
+            if isinstance(verdict, Admitted):
+                outcome = None
+            elif verdict.reason is not _AHEAD or not gate.times.ahead:
+                outcome = verdict
+    return outcome if isinstance(outcome, Wait) else _settled(visit, outcome)
+
+
+async def first_verdict(visit: Visit, outcome: Wait) -> Refused | Probe | None:
+    """The first verdict, once what *outcome* names has been waited for. Raises Interrupted."""
+    connection = visit.connection
+    verdict: Outcome = outcome
+    try:
+        if verdict is _BYTES:
+            verdict = await _wait_for_preface(visit)
+        if verdict is _FROM_AUTHORITY:
+            verdict = await _ask_authority(visit)
+    except trio.TooSlowError:
+        verdict = visit.meanwhile or visit.handshake.out_of_time(draining=connection.deadline < visit.ends_at)
+    assert not isinstance(verdict, Wait), "each has been waited for"  # noqa: S101
+    return _settled(visit, verdict)
+
+
+def _settled(visit: Visit, verdict: Refused | Probe | None) -> Refused | Probe | None:
+    """The verdict, when the shadow mode and the number of places have had their say."""
+    if isinstance(verdict, Refused) and visit.shadow_passes(verdict):
+        verdict = None
+    if verdict is None and not visit.gate.roster.take_place(visit.connection):
         return Refused(Reason.OVER_CAPACITY)
+    return verdict
+
+
+def _look(visit: Visit, state: State, *, waited: bool = False) -> Wait | Refused | Probe:
+    """Take what has come, and say what that amounts to."""
+    gate, handshake = visit.gate, visit.handshake
+    data = receive_now(visit.client, _PREFACE_CHUNK)
+    if data is None:
+        return _BYTES
+    outcome = handshake.receive(data, state)
+    if handshake.claim is not None:
+        connection = visit.connection
+        connection.claim, connection.claimed_source = handshake.claim, handshake.claimed_source
+        visit.claimed_at = gate.clock() if waited else connection.accepted_at
+        gate.metrics.handshake_took(_PREFACE, visit.claimed_at - connection.accepted_at)
+    elif not data:
+        visit.peer_ended = True
     return outcome
 
 
-class _Arrival:
-    """The steps, and the verdict that stands while a claim waits for the authority to catch up with it."""
-
-    def __init__(self, visit: Visit) -> None:
-        self._visit = visit
-        self._meanwhile: Refused | None = None
-
-    async def run(self) -> Refused | Probe | None:
-        """The steps in their order, within the budget."""
-        visit, connection = self._visit, self._visit.connection
-        outcome: Refused | Probe | None = None
-        with trio.CancelScope(deadline=visit.ends_at) as budget:
-            connection.budget = budget
-            if visit.gate.state().draining:
-                budget.deadline = min(visit.ends_at, connection.accepted_at + DRAINING_PREFACE_SECONDS)
-            outcome = await self._read_preface() or await self._ask_authority()
-        if budget.cancelled_caught:
-            draining = budget.deadline < visit.ends_at
-            return self._meanwhile or visit.handshake.out_of_time(draining=draining)
-        return outcome
-
-    async def _read_preface(self) -> Refused | Probe | None:
-        """None: there is a claim, and nothing wrong with it that shows without the authority."""
-        visit, gate, handshake = self._visit, self._visit.gate, self._visit.handshake
-        patience = gate.times.shadow if gate.shadow else float("inf")  # for the first byte
-        outcome: Wait | Refused | Probe = Wait.BYTES
-        while outcome is Wait.BYTES:
-            data: bytes | bytearray = b""
-            with trio.move_on_after(patience) as silence, suppress(trio.BrokenResourceError):
-                data = await visit.client.receive_some(_PREFACE_CHUNK)
-            if silence.cancelled_caught:
+async def _wait_for_preface(visit: Visit) -> Wait | Refused | Probe:
+    """Wait until a look has come to something. Raises TooSlowError when the budget is over."""
+    connection, gate = visit.connection, visit.gate
+    patience = gate.clock() + gate.times.shadow if gate.shadow else float("inf")  # for the first byte
+    outcome: Wait | Refused | Probe = _BYTES
+    while outcome is _BYTES:
+        try:
+            until = min(patience, connection.deadline)
+            await visit.wait(trio.lowlevel.wait_readable, visit.client, until=until)
+        except trio.TooSlowError:
+            if patience < connection.deadline:  # the shadow mode takes it for a client without preface
                 return Refused(Reason.PREFACE_MISSING, "silence")
-            patience = float("inf")
-            outcome = handshake.receive(data, gate.state())
-        if handshake.claim is not None:
-            visit.connection.claim, visit.connection.claimed_source = handshake.claim, handshake.claimed_source
-            visit.claimed_at = trio.current_time()
-            gate.metrics.handshake_took(Stage.PREFACE, visit.claimed_at - visit.connection.accepted_at)
-        return None if isinstance(outcome, Wait) else outcome
+            raise
+        patience = float("inf")
+        outcome = _look(visit, gate.state(), waited=True)
+    return outcome
 
-    async def _ask_authority(self) -> Refused | None:
-        """None: the claim is right."""
-        visit, gate = self._visit, self._visit.gate
-        visit.connection.step = Step.AUTHORITY
-        waits_until = trio.current_time() + gate.times.ahead
-        while True:
-            reading: Reading = Unavailable("no answer in time")
-            with trio.move_on_after(gate.times.authority):
-                reading = await gate.authority.read()
-            verdict = visit.handshake.decide(reading, gate.state())
-            if isinstance(verdict, Admitted) or (isinstance(reading, Unavailable) and self._last_known_admits()):
-                return None
-            if verdict.reason is not Reason.GENERATION_AHEAD or trio.current_time() >= waits_until:
-                return verdict
-            self._meanwhile = verdict
-            await trio.sleep(min(_AHEAD_LOOK_SECONDS, waits_until - trio.current_time()))
 
-    def _last_known_admits(self) -> bool:
-        """Whether the remembered assignment, where there may be one, admits. It never refuses."""
-        visit, gate = self._visit, self._visit.gate
-        known = gate.authority.last_known()
-        if known is None:
-            return False
-        verdict = visit.handshake.decide(known, gate.state())
-        if isinstance(verdict, Admitted):
-            visit.basis = Basis.LAST_KNOWN
-            return True
-        if verdict.reason is Reason.GENERATION_AHEAD:
-            gate.authority.forget()  # there may be a newer life, and what is remembered is of an older one
+async def _ask_authority(visit: Visit) -> Refused | None:
+    """None: the claim is right."""
+    gate, connection = visit.gate, visit.connection
+    connection.step = _ASKING
+    waits_until: float | None = None
+    while True:
+        reading = gate.authority.read_now() or await _read(visit)
+        verdict = visit.handshake.decide(reading, gate.state())
+        if isinstance(verdict, Admitted) or (isinstance(reading, Unavailable) and _last_known_admits(visit)):
+            return None
+        if verdict.reason is not _AHEAD:
+            return verdict
+        now = gate.clock()
+        waits_until = waits_until or now + gate.times.ahead
+        if now >= waits_until:
+            return verdict
+        visit.meanwhile = verdict
+        await visit.wait(trio.sleep, min(_AHEAD_LOOK_SECONDS, waits_until - now), until=connection.deadline)
+
+
+async def _read(visit: Visit) -> Reading:
+    gate, connection = visit.gate, visit.connection
+    until = gate.clock() + gate.times.authority
+    try:
+        return await visit.wait(gate.authority.read, until=min(until, connection.deadline))
+    except trio.TooSlowError:
+        if until < connection.deadline:
+            return Unavailable("no answer in time")
+        raise
+
+
+def _last_known_admits(visit: Visit) -> bool:
+    """Whether the remembered assignment, where there may be one, admits. It never refuses."""
+    gate = visit.gate
+    known = gate.authority.last_known()
+    if known is None:
         return False
+    verdict = visit.handshake.decide(known, gate.state())
+    if isinstance(verdict, Admitted):
+        visit.basis = Basis.LAST_KNOWN
+        return True
+    if verdict.reason is Reason.GENERATION_AHEAD:
+        gate.authority.forget()  # there may be a newer life, and what is remembered is of an older one
+    return False

@@ -6,7 +6,7 @@ Owns the translation from the flow's objects to what ``telemetry`` and ``admin``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import trio
@@ -18,6 +18,7 @@ from sidecar.identity import Identity
 from sidecar.lifecycle import Lifecycle
 from sidecar.log import RefusalLog
 from sidecar.metrics import Metrics
+from sidecar.reload import Reload
 from sidecar.roster import Connection, Roster
 
 
@@ -32,7 +33,7 @@ class ProcessControl:
     metrics: Metrics
     log: RefusalLog
     addresses: Mapping[str, Sequence[str]]  # by listener
-    reload_configuration: Callable[[], list[str]]
+    configuration: Reload
 
     def started(self) -> bool:
         """Whether the configuration is loaded and every listener bound."""
@@ -68,9 +69,9 @@ class ProcessControl:
         """Refuse new claims from now on."""
         self.lifecycle.drain()
 
-    def reload(self) -> list[str]:
+    async def reload(self) -> list[str]:
         """Read the configuration again. What is wrong with it; empty: it is in effect."""
-        return self.reload_configuration()
+        return await self.configuration.from_file()
 
     def shutdown(self) -> None:
         """Begin the orderly end."""

@@ -9,9 +9,11 @@ import resource
 from dataclasses import dataclass
 from typing import Final
 
-RESERVED: Final = 160  # stderr, epoll, listeners, files, and both HTTP servers with all that they take at once
+# Stderr, epoll, listeners, files, both HTTP servers with all that they take at once, and the relay's pipes.
+RESERVED: Final = 256
 
 _HTTP_CONNECTIONS: Final = 64
+_PIPES: Final = 48  # of 1 MiB, out of the 64 MiB that an unprivileged user may have (pipe(7))
 _LINGERING: Final = 1024
 
 
@@ -37,14 +39,27 @@ def _reserved(descriptors: int) -> int:
 
 def http_connections(descriptors: int) -> int:
     """How many connections each of the two HTTP servers may take at once, out of what is reserved."""
-    return max(2, min(_HTTP_CONNECTIONS, _reserved(descriptors) // 2 - 4))
+    return max(2, min(_HTTP_CONNECTIONS, _reserved(descriptors) // 4 - 2))
 
 
-def fit(wanted: Places, descriptors: int) -> Places:
+def pipes(descriptors: int) -> int:
+    """How many pipes the relay may have, out of what is reserved."""
+    return min(_PIPES, _reserved(descriptors) // 5)
+
+
+def fit(wanted: Places, descriptors: int, *, each: int = 2) -> Places:
     """*wanted*, lowered to what *descriptors* carry.
 
-    An admitted connection takes two; one that waits, and one whose refusal is on its way, take one each. So pairs get
-    half of the descriptors and the other two a quarter each, and none can use up what another needs.
+    One that waits, and one whose refusal is on its way, take one each, and get at most a quarter each of what there is,
+    so that none of the three can use up what another needs.
+
+    Args:
+        wanted: what the configuration asks for.
+        descriptors: that the process may have.
+        each: how many an admitted connection takes: two where it is relayed, one where it is handed over.
     """
-    quarter = max(1, (descriptors - _reserved(descriptors)) // 4)
-    return Places(*(min(each, quarter) for each in (wanted.connections, wanted.pending, wanted.lingering)))
+    free = descriptors - _reserved(descriptors)
+    quarter = max(1, free // 4)
+    pending, lingering = min(wanted.pending, quarter), min(wanted.lingering, quarter)
+    connections = max(1, (free - pending - lingering) // each)
+    return Places(min(wanted.connections, connections), pending, lingering)

@@ -27,6 +27,12 @@ class EpochFloor:
     roster: Roster
     cut_below: Epoch | None = None
 
+    def holds(self, epoch: Epoch) -> bool:
+        """Whether it is at least *epoch* already, and nobody below it is left: then there is nothing to raise."""
+        record = self.keeper.current
+        floor = record.at(self.scope).epoch if record is not None else None
+        return floor is not None and epoch <= floor and floor == self.cut_below
+
     async def raise_to(self, epoch: Epoch) -> bool:
         """Make it at least *epoch*. False: it can't be kept now, so that nothing may rest on it."""
         record = self.keeper.current

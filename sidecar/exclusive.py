@@ -29,7 +29,7 @@ class Exclusive:
     """
 
     def __init__(self) -> None:
-        self.turn = trio.Lock()
+        self.turn = trio.Semaphore(1)  # no Lock: who holds it may go from one task to another
         self.holder: Connection | None = None
         self._takeovers: deque[float] = deque(maxlen=MOST_TAKEOVERS)  # when, without epochs
 

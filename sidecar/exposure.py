@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from sidecar.config import HostPort, UnixPath
+from sidecar.config import Handoff, HostPort, UnixPath
 from sidecar.log import Logger
 from sidecar.metrics import Metrics
 from sidecar.proc_net import Look, can_be_seen
@@ -37,14 +37,18 @@ class UpstreamWatch:
 
     def __init__(
         self,
-        upstreams: Mapping[str, HostPort | UnixPath],
+        upstreams: Mapping[str, HostPort | UnixPath | Handoff],
         metrics: Metrics,
         logger: Logger,
         *,
         needed: bool,
         look: Callable[[], Look] = Look,
     ) -> None:
-        self._upstreams = upstreams
+        # Whoever takes connections over listens at a path as others do.
+        self._upstreams = {
+            name: UnixPath(upstream.path) if isinstance(upstream, Handoff) else upstream
+            for name, upstream in upstreams.items()
+        }
         self._metrics = metrics
         self._logger = logger
         self._needed = needed

@@ -9,23 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import trio
 
-from sidecar.admission import Admitted, Peer, Requirement, Rules, State
+from sidecar.admission import Admitted, Requirement, Rules, State
 from sidecar.assignment import Assignment
 from sidecar.authority.source import Authority
-from sidecar.config import HostPort, UnixPath
+from sidecar.config import Handoff, HostPort, UnixPath
+from sidecar.eager import borrow_task
+from sidecar.epoch_floor import EpochFloor
+from sidecar.errors import SidecarError
 from sidecar.exclusive import Exclusive
-from sidecar.handshake import Handshake, shadow_lets_through
-from sidecar.identity import Epoch
+from sidecar.handshake import UNPROVEN, Desk, Handshake, shadow_lets_through
+from sidecar.identity import ControllerName, Epoch
 from sidecar.journal import Journal
+from sidecar.lifeline import Lifeline
 from sidecar.metrics import Basis, ListenerMetrics, Outcome
+from sidecar.parting import Parting
 from sidecar.preface.answer import write_answer
-from sidecar.preface.claim import TlvTypes
-from sidecar.reasons import Refused
-from sidecar.relay import RelayTimes
-from sidecar.roster import Connection, Roster
+from sidecar.reasons import End, Refused
+from sidecar.relay import Fence, Relay, RelayTimes, Terms, Traffic
+from sidecar.roster import Connection, Roster, Step
+from sidecar.sockets import Socket
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class Gate:
     """What one listener's connections have in common.
 
     Attributes:
+        desk: Its rules.
+        clock: trio's, straight: every connection looks at it several times.
         full_answer: Tell also peers that haven't proven who they are what this side is.
         shadow: Count wrong claims instead of refusing them.
         shadow_now: The same as the configuration has it by now, for connections that came through this gate earlier.
@@ -54,13 +62,17 @@ class Gate:
         refusal_drain: Bytes of unread input that are taken after a refusal.
         exclusive: The listener's one place, where it has but one.
         now: What holds at this moment, but for the exclusive place.
-        raise_epoch: Makes the listener's epoch floor at least this, durably, and cuts whoever is below it; False where
-            that can't be done now. None: a dialler's epoch raises nothing here.
+        epoch_floor: What a dialler's epoch raises; None: it raises nothing here.
+        relay: Where the admitted live.
+        fence: Up to when their bytes may move.
+        total: What went through all of them.
+        lifeline: The way to a local process that takes connections over; None: it is dialled.
+        parting: Where leave is taken of the refused.
     """
 
-    rules: Rules
-    tlvs: TlvTypes
-    upstream: HostPort | UnixPath
+    desk: Desk
+    clock: Callable[[], float]
+    upstream: HostPort | UnixPath | Handoff
     full_answer: bool
     shadow: bool
     shadow_now: Callable[[], bool]
@@ -72,14 +84,31 @@ class Gate:
     roster: Roster
     exclusive: Exclusive | None
     now: Callable[[], State]
-    raise_epoch: Callable[[Epoch], Awaitable[bool]] | None
+    epoch_floor: EpochFloor | None
+    relay: Relay
+    fence: Fence
+    total: Traffic
+    lifeline: Lifeline | None
+    parting: Parting
     metrics: ListenerMetrics
     journal: Journal
+
+    @property
+    def rules(self) -> Rules:
+        """What the configuration fixes for the listener."""
+        return self.desk.rules
 
     def state(self) -> State:
         """What holds at this moment, as the decision sees it."""
         state = self.now()
         return replace(state, holder=self.exclusive.state()) if self.exclusive is not None else state
+
+
+Result = TypeVar("Result")
+
+
+class Interrupted(SidecarError):
+    """The connection was ended from outside while it waited; its entry in the roster says why."""
 
 
 @dataclass(slots=True)
@@ -91,26 +120,59 @@ class Visit:
         client: The connection's socket.
         connection: Its entry in the roster.
         handshake: What it has said so far, and what that amounts to.
+        ends_at: When the budget up to the verdict is over.
         basis: What its admission rests on.
         claimed_at: When its claim was complete, on trio's clock.
         shadow_cut: Whether a cut of it was counted already.
+        meanwhile: The verdict that stands while it waits for the authority to catch up with its claim.
+        peer_ended: Whether its peer's stream has ended, so that nothing more will come.
     """
 
     gate: Gate
-    client: trio.SocketStream
+    client: Socket
     connection: Connection
     handshake: Handshake = field(init=False)
+    ends_at: float = field(init=False)
     basis: Basis = Basis.AUTHORITY
     claimed_at: float | None = None
     shadow_cut: bool = False
+    meanwhile: Refused | None = None
+    peer_ended: bool = False
 
     def __post_init__(self) -> None:
-        self.handshake = Handshake(self.gate.rules, self.gate.tlvs, Peer())
+        gate, connection = self.gate, self.connection
+        self.handshake = Handshake(gate.desk, UNPROVEN)
+        self.ends_at = connection.deadline = connection.accepted_at + gate.times.preface
 
-    @property
-    def ends_at(self) -> float:
-        """When the budget up to the verdict is over."""
-        return self.connection.accepted_at + self.gate.times.preface
+    def terms(self) -> Terms:
+        """What it is let go under from now on."""
+        gate = self.gate
+        self.connection.traffic = traffic = Traffic()
+        return Terms(gate.relay_times, gate.fence, traffic, gate.total)
+
+    async def wait(self, what: Callable[..., Awaitable[Result]], *args: object, until: float) -> Result:
+        """What ``what(*args)`` brings, in a borrowed task.
+
+        Every wait on the way to the verdict is this one: here it ends by the clock, and from outside.
+
+        Raises:
+            TooSlowError: it wasn't there by *until*, on trio's clock.
+            Interrupted: somebody has ended the connection.
+        """
+        connection = self.connection
+        self.gate.roster.wait(connection)  # now, in the order in which they came: tasks begin in any
+        await borrow_task()
+        if connection.ended_by is not None and connection.step is not Step.LEAVING:
+            raise Interrupted
+        with trio.CancelScope(deadline=until) as scope:
+            connection.waits_in, connection.interrupt = scope, scope.cancel
+            try:
+                return await what(*args)
+            finally:
+                connection.waits_in = connection.interrupt = None
+        if trio.current_time() < scope.deadline:
+            raise Interrupted
+        raise trio.TooSlowError
 
     @property
     def assignment(self) -> Assignment:
@@ -126,6 +188,19 @@ class Visit:
             return None
         return claim.epoch if isinstance(claim.epoch, Epoch) else None
 
+    @property
+    def believed_epoch(self) -> Epoch | None:
+        """The epoch that was checked. Of one that passes in spite of what it says, nothing is believed."""
+        return self.checked_epoch if self.basis is not Basis.SHADOW else None
+
+    @property
+    def believed_controller(self) -> ControllerName | None:
+        """Whom it is taken for: who it says that it is, unless it passes in spite of what it says."""
+        claim = self.handshake.claim
+        if claim is None or self.basis is Basis.SHADOW or not isinstance(claim.controller, ControllerName):
+            return None
+        return claim.controller
+
     def shadow_passes(self, refused: Refused) -> bool:
         """Whether the shadow mode, as it is now, lets this through. Counts it, once for each connection.
 
@@ -140,6 +215,20 @@ class Visit:
             self.gate.journal.shadowed(self.connection, refused)
         return True
 
+    def recheck(self) -> End | None:
+        """Why it doesn't pass on the newest record; one that never did isn't asked as long as that is so."""
+        if self.basis is Basis.SHADOW and self.gate.shadow_now():
+            return None
+        return self.handshake.decide_established(self.gate.authority.newest, self.gate.state())
+
+    def spares(self, end: End) -> bool:
+        """Whether the shadow mode, as it is now, doesn't make this cut. Counts it, once for each connection."""
+        spared = self.gate.shadow_now()
+        if spared and not self.shadow_cut:
+            self.shadow_cut = True
+            self.gate.metrics.shadow_cut(end)
+        return spared
+
     def answer(self, verdict: Admitted | Refused) -> bytes:
         """What the dialler is told; nothing where it asked for nothing."""
         gate, connection = self.gate, self.connection
@@ -149,4 +238,4 @@ class Visit:
     def measure(self, outcome: Outcome) -> None:
         """A verdict was reached: how long that took since the claim was complete."""
         if self.claimed_at is not None:
-            self.gate.metrics.admission_took(outcome, trio.current_time() - self.claimed_at)
+            self.gate.metrics.admission_took(outcome, self.gate.clock() - self.claimed_at)

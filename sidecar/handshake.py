@@ -6,11 +6,15 @@ callback. It takes no byte that isn't there, decides nothing twice, and keeps wh
 process.
 
 Owns the order of the steps; what a header, a claim and a verdict are belongs to ``preface`` and ``admission``.
+
+The same verdict on the same assignment is told in the same words, so the last few answers are kept, and their bytes
+with them: 64 of at most 1 KiB. Which verdict it is that they tell is decided anew for every connection.
 """
 
 from __future__ import annotations
 
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Final
 
 from sidecar.admission import (
@@ -21,15 +25,21 @@ from sidecar.admission import (
     Peer,
     Rules,
     State,
-    decide,
+    decide_examined,
+    examine,
 )
 from sidecar.assignment import Assignment, Reading
 from sidecar.preface.answer import ADMITTED, Answer
-from sidecar.preface.claim import ReceivedClaim, TlvTypes, read_claim
+from sidecar.preface.claim import ReceivedClaim, TlvTypes, claim_of
 from sidecar.preface.proxy_v2 import Address, Command, Fault, PrefaceError, check_end, read_header
 from sidecar.reasons import End, Probe, Reason, Refused
 
 _ENDS: Final = frozenset(map(str, End))
+_ANSWERS: Final = 64  # more than there are reasons
+_MOST_SEEN: Final = 128  # claims that a desk remembers
+_LONGEST_SEEN: Final = 600  # bytes: longer than any sound claim
+
+UNPROVEN: Final = Peer()  # what a plain connection proves
 
 DRAINING_PREFACE_SECONDS: Final = 1.0  # how long a preface may take once the sidecar drains
 
@@ -51,6 +61,44 @@ class Wait(Enum):
     AUTHORITY = auto()
 
 
+# Every connection meets these, and in Python 3.11 taking a member from its class is a function call.
+_BYTES: Final = Wait.BYTES
+_AUTHORITY: Final = Wait.AUTHORITY
+_LOCAL: Final = Command.LOCAL
+
+
+_answer = lru_cache(_ANSWERS)(Answer)
+
+
+class Desk:
+    """What is known of a listener's claims before one comes: its rules, and what they say of the claims seen lately.
+
+    A controller comes again and again with one claim, and neither what it says nor what is wrong with it changes.
+    """
+
+    __slots__ = ("_seen", "rules", "tlvs")
+
+    def __init__(self, rules: Rules, tlvs: TlvTypes) -> None:
+        self.rules = rules
+        self.tlvs = tlvs
+        self._seen: dict[bytes, tuple[ReceivedClaim, Refused | None]] = {}
+
+    def examine(self, block: bytes, peer: Peer) -> tuple[ReceivedClaim, Refused | None]:
+        """The claim in a header's *block* of TLVs, and what is wrong with it whatever the moment."""
+        if peer is not UNPROVEN:
+            claim = claim_of(block, self.tlvs)
+            return claim, examine(self.rules, claim, peer)
+        seen = self._seen.get(block)
+        if seen is None:
+            claim = claim_of(block, self.tlvs)
+            seen = claim, examine(self.rules, claim, peer)
+            if len(block) <= _LONGEST_SEEN:
+                if len(self._seen) >= _MOST_SEEN:
+                    self._seen.clear()
+                self._seen[block] = seen
+        return seen
+
+
 class Handshake:
     """The steps of one connection up to the verdict.
 
@@ -60,22 +108,39 @@ class Handshake:
         waits_for: what the handshake waits for; of no meaning once a verdict was given.
     """
 
-    __slots__ = ("_buffer", "_header_length", "_peer", "_rules", "_tlvs", "claim", "claimed_source", "waits_for")
+    __slots__ = (
+        *("_buffer", "_desk", "_examined", "_header_length", "_peer", "_reading", "_rules", "_state", "_verdict"),
+        *("claim", "claimed_source", "waits_for"),
+    )
 
-    def __init__(self, rules: Rules, tlvs: TlvTypes, peer: Peer) -> None:
-        self._rules = rules
-        self._tlvs = tlvs
+    def __init__(self, desk: Desk, peer: Peer) -> None:
+        self._desk = desk
+        self._rules = desk.rules
         self._peer = peer
-        self._buffer = bytearray()
+        self._buffer = b""
         self._header_length = 0
+        self._examined: Refused | None = None
+        self._reading: Reading | None = None  # and with the next two: the last decision
+        self._state: State | None = None
+        self._verdict: Admitted | Refused | None = None
         self.claim: ReceivedClaim | None = None
         self.claimed_source: Address | None = None
-        self.waits_for = Wait.BYTES
+        self.waits_for: Wait = _BYTES
 
     @property
     def payload(self) -> bytes:
         """What came after the preface; everything, where there was none."""
-        return bytes(self._buffer[self._header_length :])
+        return self._buffer[self._header_length :]
+
+    @property
+    def length(self) -> int:
+        """How many bytes the preface had; none, where there was none."""
+        return self._header_length
+
+    def take_payload(self) -> bytes:
+        """The same, once: it is the local process's now, and nothing of what came is kept for the connection's life."""
+        payload, self._buffer = self.payload, b""
+        return payload
 
     def receive(self, data: bytes | bytearray, state: State) -> Wait | Probe | Refused:
         """Take what arrived. Empty *data*: the peer's stream has ended, or broke."""
@@ -83,29 +148,33 @@ class Handshake:
             if not data:
                 check_end(self._buffer)
                 return Probe.CLOSED_BEFORE_PREFACE
-            self._buffer += data
+            # Nearly always all of it comes at once. Pieces are joined by copying: there are at most 8 KiB of them.
+            self._buffer = self._buffer + data if self._buffer else bytes(data)
             header = read_header(self._buffer)
         except PrefaceError as error:
             return error.refused
         if header is None:
-            return Wait.BYTES
-        if header.command is Command.LOCAL:
+            return _BYTES
+        if header.command is _LOCAL:
             return Probe.LOCAL
         self._header_length = header.length
         self.claimed_source = header.source
-        self.claim = read_claim(header.tlvs, self._tlvs)
-        verdict = decide(self._rules, self.claim, self._peer, state, None)
+        self.claim, self._examined = self._desk.examine(header.block, self._peer)
+        verdict = decide_examined(self._rules, self.claim, self._peer, state, None, self._examined)
         if verdict is not AUTHORITY_NEEDED:
             assert isinstance(verdict, Refused), "nothing is admitted without a reading"  # noqa: S101
             return verdict
-        self.waits_for = Wait.AUTHORITY
-        return Wait.AUTHORITY
+        self.waits_for = _AUTHORITY
+        return _AUTHORITY
 
     def decide(self, reading: Reading, state: State) -> Admitted | Refused:
         """The verdict on *reading*; asked again after the dial, on what is newest then."""
         assert self.claim is not None, "a claim is decided once it has been read"  # noqa: S101
-        verdict = decide(self._rules, self.claim, self._peer, state, reading)
+        if reading is self._reading and state is self._state and self._verdict is not None:
+            return self._verdict  # neither has changed, and the decision looks at nothing else
+        verdict = decide_examined(self._rules, self.claim, self._peer, state, reading, self._examined)
         assert verdict is not AUTHORITY_NEEDED, "there is a reading"  # noqa: S101
+        self._reading, self._state, self._verdict = reading, state, verdict
         return verdict
 
     def decide_established(self, reading: Reading, state: State) -> End | None:
@@ -119,7 +188,7 @@ class Handshake:
 
     def out_of_time(self, *, draining: bool) -> Refused:
         """The verdict when the budget has run out: the step that it ran out in names the reason."""
-        if self.waits_for is Wait.AUTHORITY:
+        if self.waits_for is _AUTHORITY:
             return Refused(Reason.AUTHORITY_UNAVAILABLE, "no answer in time")
         return Refused(Reason.DRAINING if draining else Reason.PREFACE_TIMEOUT)
 
@@ -138,12 +207,12 @@ class Handshake:
         if not isinstance(own, Assignment):
             own = Assignment()
         if isinstance(verdict, Admitted):
-            return Answer(ADMITTED, None, "", self._rules.identity, own.generation, own.instance)
+            return _answer(ADMITTED, None, "", self._rules.identity, own.generation, own.instance)
         if not (full or self._peer.proven):
-            return Answer(verdict.reason, verdict.advice)
+            return _answer(verdict.reason, verdict.advice)
         epochs = [each.epoch for each in (floor, own) if each is not None and each.epoch is not None]
         about_epoch = verdict.reason in {Reason.CONTROLLER_STALE, Reason.CONTROLLER_AHEAD}
-        return Answer(
+        return _answer(
             verdict.reason,
             verdict.advice,
             verdict.detail,

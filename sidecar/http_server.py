@@ -4,13 +4,13 @@ Owns the exchange of requests and responses, over ``h11``, and every bound that 
 deadlines for reading a request and for writing a response (never one for each read), limits on sizes, and a limit on
 connections at which the oldest gives way, so that whoever sends or reads a byte a second never keeps others out.
 
-Knows no page: a table of routes is passed in, and handlers are plain functions that run on trio's loop. Called by
-``app``, once for each of the two servers.
+Knows no page: a table of routes is passed in, and handlers are functions that run on trio's loop; one that has to wait
+for something is asynchronous, and bounds that itself. Called by ``app``, once for each of the two servers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
@@ -49,7 +49,7 @@ class Response:
     allow: str = ""  # the methods that would have been allowed
 
 
-Handler = Callable[[Request], Response]
+Handler = Callable[[Request], Response | Awaitable[Response]]
 Routes = Mapping[tuple[str, str], Handler]  # by method and path; HEAD is answered wherever GET is
 
 
@@ -156,13 +156,14 @@ class _Server:
         finally:
             self._live.pop(scope, None)
 
-    def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
         handler = self._routes.get((method, request.path))
         if handler is None:
             return self._no_route(request.path)
         try:
-            return handler(request)
+            answer = handler(request)
+            return answer if isinstance(answer, Response) else await answer
         except Exception:  # noqa: BLE001  the server outlives its handlers
             self._log.exception("http_handler_failed", method=request.method, path=request.path)
             return text("internal error: the log has the traceback", HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -180,7 +181,7 @@ class _Conversation:
     """The requests and responses of one connection."""
 
     def __init__(
-        self, stream: trio.abc.HalfCloseableStream, answer: Callable[[Request], Response], bounds: Bounds
+        self, stream: trio.abc.HalfCloseableStream, answer: Callable[[Request], Awaitable[Response]], bounds: Bounds
     ) -> None:
         self._stream = stream
         self._answer = answer
@@ -207,7 +208,7 @@ class _Conversation:
                 request = await self._read(scope, begun=begun)
             if request is None:
                 return False
-            response = self._answer(request)
+            response = await self._answer(request)
         except h11.RemoteProtocolError as error:
             if self._http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
                 return False

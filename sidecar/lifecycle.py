@@ -15,9 +15,9 @@ from typing import Final
 
 import trio
 
-from sidecar.connection import REFUSAL_SECONDS
 from sidecar.handshake import DRAINING_PREFACE_SECONDS
 from sidecar.metrics import State
+from sidecar.parting import PARTING_SECONDS
 from sidecar.reasons import End
 from sidecar.roster import Roster
 from sidecar.standing import Obstacle
@@ -106,6 +106,8 @@ class Lifecycle:
         if not self._leaving.is_set():
             self._leaving.set()
             self._on_state(self.state)
+            if not self._delay:  # not a moment later than whoever asked for it hears that it was done
+                self.drain()
 
     def abort(self) -> None:
         """Cut everybody at once and be gone."""
@@ -129,7 +131,7 @@ class Lifecycle:
 
     async def wait_gone(self) -> int:
         """After the listeners have closed: wait until those who came last know that they are refused. The exit code."""
-        self._parting.deadline = trio.current_time() + DRAINING_PREFACE_SECONDS + REFUSAL_SECONDS
+        self._parting.deadline = trio.current_time() + DRAINING_PREFACE_SECONDS + PARTING_SECONDS
         with self._parting:
             await self._roster.wait_empty()
         return 1 if self._aborted else 0

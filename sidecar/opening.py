@@ -1,4 +1,4 @@
-"""What a process rests on: the source of its assignment, and its floor, as the configuration names them.
+"""What a process rests on: the source of its assignment, its floor, and who takes connections over, as configured.
 
 Owns the choice among the kinds of each. Called by ``app`` before anything runs; blocks a little.
 """
@@ -10,8 +10,10 @@ from pathlib import Path
 from sidecar.authority.files import Files
 from sidecar.authority.source import Source
 from sidecar.authority.values import Values
-from sidecar.config import Config
+from sidecar.config import Config, Handoff
 from sidecar.floor import FloorFile, FloorInMemory, FloorKeeper
+from sidecar.lifeline import Lifeline
+from sidecar.log import Logger
 
 
 def open_source(config: Config) -> Source:
@@ -29,3 +31,10 @@ def open_floor(config: Config) -> FloorKeeper:
     if config.state_dir is None:
         return FloorInMemory()
     return FloorFile.open(config.state_dir, slot=config.identity, series=config.floor_series)
+
+
+def open_lifelines(config: Config, logger: Logger) -> dict[str, Lifeline]:
+    """The way to the local process of each listener that hands over, by the listener's name: one for each receiver."""
+    receivers = {each.name: each.upstream.path for each in config.listeners if isinstance(each.upstream, Handoff)}
+    lifelines = {path: Lifeline(path, logger) for path in receivers.values()}
+    return {name: lifelines[path] for name, path in receivers.items()}

@@ -12,32 +12,38 @@ from __future__ import annotations
 import trio
 
 from sidecar.assignment import Unavailable
+from sidecar.config import Handoff
 from sidecar.exclusive import Exclusive
 from sidecar.gate import Visit
-from sidecar.identity import ControllerName
+from sidecar.hand_over import HandedOver, offer
 from sidecar.metrics import Basis, Outcome
 from sidecar.reasons import End, Reason, Refused
 from sidecar.roster import Step
-from sidecar.sockets import abort
-from sidecar.upstream import UpstreamUnavailable, connect
+from sidecar.sockets import Socket, abort, give_up_after, keep_alive
+from sidecar.upstream import UpstreamUnavailable, connect, connect_now
+
+Entry = Socket | HandedOver  # the local process's connection, or its word that it has this one
 
 
-async def enter(visit: Visit) -> Refused | trio.SocketStream:
-    """The local process's connection, once this one is admitted to it."""
+async def enter(visit: Visit) -> Refused | Entry:
+    """The way in to the local process, once the connection is admitted to it. Raises Interrupted."""
     exclusive = visit.gate.exclusive
     if exclusive is None or visit.basis is Basis.SHADOW:
         return await _raise_epoch(visit) or await _dial(visit)
-    with trio.move_on_at(visit.ends_at) as budget:
-        await exclusive.turn.acquire()
-    if budget.cancelled_caught:
-        return Refused(Reason.EXCLUSIVE_CONFLICT, "others are taking over")
+    try:
+        exclusive.turn.acquire_nowait()
+    except trio.WouldBlock:
+        try:
+            await visit.wait(exclusive.turn.acquire, until=visit.ends_at)
+        except trio.TooSlowError:
+            return Refused(Reason.EXCLUSIVE_CONFLICT, "others are taking over")
     try:
         return await _take_over(visit, exclusive)
     finally:
         exclusive.turn.release()
 
 
-async def _take_over(visit: Visit, exclusive: Exclusive) -> Refused | trio.SocketStream:
+async def _take_over(visit: Visit, exclusive: Exclusive) -> Refused | Entry:
     gate = visit.gate
     # While it waited for its turn, the place may have changed hands. And whatever can refuse it comes before the cut.
     holder = exclusive.holder
@@ -55,7 +61,7 @@ async def _take_over(visit: Visit, exclusive: Exclusive) -> Refused | trio.Socke
     if not holder.cut(End.SUPERSEDED):
         return await _dial(visit)
     exclusive.taken_over(by_epoch=by_epoch)
-    await gate.roster.wait_ended(holder)
+    await visit.wait(gate.roster.wait_ended, holder, until=float("inf"))
     upstream = await _dial(visit)
     if isinstance(upstream, Refused):
         gate.metrics.takeover_failed()
@@ -64,25 +70,31 @@ async def _take_over(visit: Visit, exclusive: Exclusive) -> Refused | trio.Socke
 
 async def _raise_epoch(visit: Visit) -> Refused | None:
     """Have a higher epoch kept, and whoever is below it cut, within the budget."""
-    epoch, raise_epoch = visit.checked_epoch, visit.gate.raise_epoch
-    if epoch is None or raise_epoch is None or visit.basis is Basis.SHADOW:
+    epoch, floor = visit.checked_epoch, visit.gate.epoch_floor
+    if epoch is None or floor is None or visit.basis is Basis.SHADOW or floor.holds(epoch):
         return None
-    kept = False
-    with trio.move_on_at(visit.ends_at):
-        kept = await raise_epoch(epoch)
+    try:
+        kept = await visit.wait(floor.raise_to, epoch, until=visit.ends_at)
+    except trio.TooSlowError:
+        kept = False
     return None if kept else Refused(Reason.FLOOR_UNAVAILABLE)
 
 
-async def _dial(visit: Visit) -> Refused | trio.SocketStream:
-    gate = visit.gate
-    upstream: trio.SocketStream | None = None
+async def _dial(visit: Visit) -> Refused | Entry:
+    gate, address = visit.gate, visit.gate.upstream
+    if gate.lifeline is not None:
+        return await offer(visit, gate.lifeline, refused_now=lambda: _refused_now(visit), admit=lambda: _admit(visit))
+    assert not isinstance(address, Handoff), "it has a lifeline"  # noqa: S101
     try:
-        with trio.move_on_after(gate.times.connect):
-            upstream = await connect(gate.upstream)
+        upstream = connect_now(address)
+        if upstream is None:
+            upstream = await visit.wait(connect, address, until=trio.current_time() + gate.times.connect)
+            give_up_after(upstream, gate.times.user_timeout)
+        keep_alive(upstream, gate.times.keepalive)
     except UpstreamUnavailable as error:
         return Refused(Reason.UPSTREAM_UNAVAILABLE, str(error))
-    if upstream is None:
-        return Refused(Reason.UPSTREAM_UNAVAILABLE, f"{gate.upstream}: no connection in time")
+    except trio.TooSlowError:
+        return Refused(Reason.UPSTREAM_UNAVAILABLE, f"{address}: no connection in time")
     refused = _refused_now(visit)
     if refused is not None:
         abort(upstream)
@@ -110,32 +122,12 @@ def _refused_now(visit: Visit) -> Refused | None:
 
 
 def _admit(visit: Visit) -> None:
-    gate, connection, claim = visit.gate, visit.connection, visit.handshake.claim
+    gate, connection = visit.gate, visit.connection
     connection.step = Step.ADMITTED
-    if visit.basis is not Basis.SHADOW:  # of one that passed in spite of what it says, nothing is believed
-        connection.epoch = visit.checked_epoch
-        if claim is not None and isinstance(claim.controller, ControllerName):
-            connection.controller = claim.controller
-    connection.recheck = lambda: _recheck(visit)
-    connection.spare = lambda end: _spare(visit, end)
+    connection.epoch, connection.controller = visit.believed_epoch, visit.believed_controller
+    connection.admission = visit
     if gate.exclusive is not None and visit.basis is not Basis.SHADOW:
         gate.exclusive.give(connection)
     gate.metrics.admitted(visit.basis)
     visit.measure(Outcome.ADMITTED)
     gate.journal.admitted(connection)
-
-
-def _recheck(visit: Visit) -> End | None:
-    """Why the connection doesn't pass on the newest record; one that never did isn't asked as long as that is so."""
-    if visit.basis is Basis.SHADOW and visit.gate.shadow_now():
-        return None
-    return visit.handshake.decide_established(visit.gate.authority.newest, visit.gate.state())
-
-
-def _spare(visit: Visit, end: End) -> bool:
-    """Whether the shadow mode, as it is now, doesn't make this cut. Counts it, once for each connection."""
-    spared = visit.gate.shadow_now()
-    if spared and not visit.shadow_cut:
-        visit.shadow_cut = True
-        visit.gate.metrics.shadow_cut(end)
-    return spared

@@ -2,14 +2,21 @@
 
 Owns the order of a reload: read and validate the whole file, refuse it whole where it asks for what takes a new
 process, and only then hand each part its new values. Built by ``app``; called on SIGHUP and by the admin server.
+
+The file is read and validated in a thread, since a disk may hang and a large file takes its time; connections go on
+meanwhile. Reloads happen one at a time, and one that takes too long is left behind: it applies nothing, and until its
+thread has ended the next ones can't begin either, and say so. What was read is applied on trio's loop, at one moment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
-from sidecar.config import Config, ConfigurationError
+import trio
+
+from sidecar.config import Config, ConfigurationError, Handoff
 from sidecar.config.reloading import needs_restart
 from sidecar.descriptors import Places, fit
 from sidecar.gates import Gates
@@ -18,11 +25,14 @@ from sidecar.log import Logger, LogSwitch, RefusalLog
 from sidecar.metrics import Metrics
 from sidecar.roster import Roster
 
+SECONDS: Final = 4.0  # for a reload, with its wait for another one; less than who asks for it waits (``cli``)
+
 
 def places(config: Config, descriptors: int, metrics: Metrics, logger: Logger) -> Places:
     """How many connections the process carries under *config*; says so where that is less than it asks for."""
     wanted = Places(config.limits.connections, config.limits.pending)
-    carried = fit(wanted, descriptors)
+    handed_over = all(isinstance(each.upstream, Handoff) for each in config.listeners)
+    carried = fit(wanted, descriptors, each=1 if handed_over else 2)
     if carried != wanted:
         logger.warning(
             "limits_lowered",
@@ -37,7 +47,10 @@ def places(config: Config, descriptors: int, metrics: Metrics, logger: Logger) -
 
 @dataclass(slots=True)
 class Reload:
-    """Whatever a reload may change, and the configuration that it has now."""
+    """Whatever a reload may change, and the configuration that it has now.
+
+    ``reread`` blocks, and raises ConfigurationError.
+    """
 
     config: Config
     reread: Callable[[], Config]
@@ -49,10 +62,26 @@ class Reload:
     switch: LogSwitch
     metrics: Metrics
     logger: Logger
+    _reader: trio.CapacityLimiter = field(init=False, default_factory=lambda: trio.CapacityLimiter(1))
 
-    def __call__(self) -> list[str]:
+    async def from_file(self) -> list[str]:
         """Put the configuration as it stands in the file now into effect. What is wrong with it; empty: nothing."""
-        problems = self._apply()
+        problems = [f"couldn't be read within {SECONDS:g} s: nothing was changed"]
+        with trio.move_on_after(SECONDS):
+            problems = await self._read_and_apply()
+        return self._settle(problems)
+
+    async def _read_and_apply(self) -> list[str]:
+        try:
+            config = await trio.to_thread.run_sync(self.reread, abandon_on_cancel=True, limiter=self._reader)
+        except ConfigurationError as error:
+            return str(error).splitlines()
+        except Exception:  # the boundary: what goes on under the configuration in effect outlives it
+            self.logger.exception("internal_error", step="reload")
+            return ["couldn't be read, by a fault of the sidecar's: its log has the traceback"]
+        return self._apply(config)
+
+    def _settle(self, problems: list[str]) -> list[str]:
         self.metrics.reloaded(successful=not problems)
         if problems:
             self.logger.error("reload_refused", problems=problems)
@@ -60,11 +89,7 @@ class Reload:
             self.logger.info("reloaded", config_hash=self.config.hash)
         return problems
 
-    def _apply(self) -> list[str]:
-        try:
-            config = self.reread()
-        except ConfigurationError as error:
-            return str(error).splitlines()
+    def _apply(self, config: Config) -> list[str]:
         if keys := needs_restart(self.config, config):
             return [f"{key} can't be changed by a reload: restart the sidecar" for key in keys]
         self.config = config

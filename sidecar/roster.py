@@ -5,9 +5,9 @@ that holds most gives way, so that a flood from one address can't keep a good co
 decision holds one of ``limits.connections``, taken before the local process is dialled. One that was refused *lingers*
 for a moment while its reason reaches the peer, and the longest-lingering gives way too.
 
-Knows nothing of bytes, sockets or decisions: it ends a connection by saying so to its :class:`Connection`, whose task
-(``connection``) does the rest. Called by ``listener``, ``connection`` and, to drain, ``app``. Everything here is
-synchronous, so that between two looks nothing changes.
+Knows nothing of bytes, sockets or decisions: it ends a connection by saying so to its :class:`Connection`, and whoever
+waits on that connection's behalf (``gate``, ``connection``) does the rest. Called by ``listener``, ``connection`` and,
+to drain, ``app``. Everything here is synchronous, so that between two looks nothing changes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address
+from typing import Final, Protocol
 
 import trio
 
@@ -26,6 +27,8 @@ from sidecar.preface.claim import ReceivedClaim
 from sidecar.preface.proxy_v2 import Address, InetAddress
 from sidecar.reasons import End, Reason
 from sidecar.relay import Traffic
+
+_NOTHING: Final = Traffic()  # stands for what hasn't begun, and is never counted in
 
 
 class Step(StrEnum):
@@ -38,7 +41,23 @@ class Step(StrEnum):
     LEAVING = "leaving"  # refused, or a probe: the last words are on their way to the peer
 
 
-@dataclass(eq=False, slots=True)
+class Admission(Protocol):
+    """What a connection was admitted on."""
+
+    def recheck(self) -> End | None:
+        """Decide it again on the newest record: why it doesn't pass any more, or None."""
+
+    def spares(self, end: End) -> bool:
+        """Whether the shadow mode doesn't make this cut, which is counted then."""
+
+
+# In Python 3.11 taking a member from its enum is a call, and every connection meets these.
+_DIAL: Final = Step.DIAL
+_LEAVING: Final = Step.LEAVING
+_UNDECIDED: Final = (Step.PREFACE, Step.AUTHORITY)
+
+
+@dataclass(eq=False)
 class Connection:
     """One connection: what is known of it, and the handle by which others end it.
 
@@ -51,14 +70,15 @@ class Connection:
         step: How far it has come.
         claim: What its preface carried, once it is complete.
         claimed_source: The address that the preface gives for the dialler.
-        traffic: What was relayed so far.
-        scope: Its task's.
-        budget: The scope of its time up to the verdict.
+        deadline: When its time up to the verdict is over, on trio's clock.
+        traffic: What was relayed so far, once something may be.
         ended_by: Why somebody ended it from outside.
+        interrupt: Ends what it waits for now; None: it doesn't wait.
+        waits_in: The scope in which its task waits, where it has one.
         controller: Whom the decision took for the dialler, once it has passed.
         epoch: The epoch that was checked, where epochs are.
-        recheck: Decides it again on the newest record: why it doesn't pass any more, or None.
-        spare: Whether the shadow mode doesn't make a cut, which is counted then.
+        admission: What it was admitted on, once it may have reached the local process.
+        among: The roster's: those without a verdict that came from the same source, while it is one of them.
     """
 
     id: int
@@ -66,17 +86,19 @@ class Connection:
     peer: InetAddress | None
     local: InetAddress | None
     accepted_at: float
-    step: Step = Step.PREFACE
-    claim: ReceivedClaim | None = None
-    claimed_source: Address | None = None
-    traffic: Traffic = field(default_factory=Traffic)
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    budget: trio.CancelScope = field(default_factory=trio.CancelScope)
-    ended_by: Reason | End | None = None
-    controller: ControllerName | None = None
-    epoch: Epoch | None = None
-    recheck: Callable[[], End | None] | None = None
-    spare: Callable[[End], bool] | None = None
+    # What isn't known at accept stands in the class until it is: most of it never is, and setting it costs time.
+    step: Step = field(default=Step.PREFACE, init=False)
+    claim: ReceivedClaim | None = field(default=None, init=False)
+    claimed_source: Address | None = field(default=None, init=False)
+    deadline: float = field(default=float("inf"), init=False)
+    traffic: Traffic = field(default=_NOTHING, init=False)
+    ended_by: Reason | End | None = field(default=None, init=False)
+    interrupt: Callable[[], None] | None = field(default=None, init=False)
+    waits_in: trio.CancelScope | None = field(default=None, init=False)
+    controller: ControllerName | None = field(default=None, init=False)
+    epoch: Epoch | None = field(default=None, init=False)
+    admission: Admission | None = field(default=None, init=False)
+    among: dict[int, Connection] | None = field(default=None, init=False)
 
     @property
     def source(self) -> IPv4Address | IPv6Address | None:
@@ -90,16 +112,23 @@ class Connection:
 
     def cut(self, end: End) -> bool:
         """Cut it, now that it is admitted and right no more. False: the shadow mode spares it."""
-        if self.spare is not None and self.spare(end):
+        if self.admission is not None and self.admission.spares(end):
             return False
         self.end(end)
         return True
 
     def end(self, why: Reason | End) -> None:
         """End it from outside: a reason while it has no verdict, an end once admitted. The first word counts."""
-        if self.ended_by is None and self.step is not Step.LEAVING:
+        if self.ended_by is None and self.step is not _LEAVING:
             self.ended_by = why
-            self.scope.cancel()
+            if self.interrupt is not None:
+                self.interrupt()
+
+    def hurry(self, deadline: float) -> None:
+        """Give it no longer than that for its verdict."""
+        self.deadline = min(self.deadline, deadline)
+        if self.waits_in is not None:
+            self.waits_in.deadline = min(self.waits_in.deadline, deadline)
 
 
 class Roster:
@@ -114,7 +143,7 @@ class Roster:
         self._undecided: dict[IPv4Address | IPv6Address | None, dict[int, Connection]] = {}  # by source; oldest first
         self._undecided_count = 0
         self._passed: dict[int, Connection] = {}
-        self._lingering: dict[int, trio.CancelScope] = {}
+        self._lingering: dict[int, Connection] = {}
         self._left = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
@@ -128,67 +157,69 @@ class Roster:
         """Whether ``limits.connections`` are admitted, or about to be."""
         return len(self._passed) >= self._connections_limit
 
-    def enter(
-        self,
-        listener: str,
-        *,
-        peer: InetAddress | None,
-        local: InetAddress | None,
-        now: float,
-        refused: bool = False,
-    ) -> Connection:
-        """Give an accepted connection a pending place, by taking one from the source that holds most if need be.
-
-        One that was refused at accept needs none, and mustn't take anybody's.
-        """
+    def enter(self, listener: str, peer: InetAddress | None, local: InetAddress | None, now: float) -> Connection:
+        """A connection was accepted."""
         connection = Connection(next(self._ids), listener, peer, local, now)
         self._all[connection.id] = connection
-        if refused:
-            return connection
+        return connection
+
+    def wait(self, connection: Connection) -> None:
+        """It has to wait for its verdict: give it a pending place, if need be one of the source that holds most.
+
+        Who is decided at once needs none, and so takes nobody's. Again, or once it was decided: no change.
+        """
+        if connection.among is not None or connection.step not in _UNDECIDED:
+            return
         if self._undecided_count >= self._pending_limit:
             most = max(self._undecided.values(), key=len)
             oldest = next(iter(most.values()))
             self._leave_undecided(oldest)
             oldest.end(Reason.OVER_CAPACITY)
-        self._undecided.setdefault(connection.source, {})[connection.id] = connection
+        among = connection.among = self._undecided.setdefault(connection.source, {})
+        among[connection.id] = connection
         self._undecided_count += 1
-        return connection
 
     def take_place(self, connection: Connection) -> bool:
         """Exchange the pending place for one of ``limits.connections``. False: there is none, or it gave way."""
-        if self.full or connection.ended_by is not None:
+        if len(self._passed) >= self._connections_limit or connection.ended_by is not None:
             return False
-        self._leave_undecided(connection)
+        if connection.among is not None:
+            self._leave_undecided(connection)
         self._passed[connection.id] = connection
-        connection.step = Step.DIAL
+        connection.step = _DIAL
         return True
 
-    def linger(self, connection: Connection) -> trio.CancelScope:
-        """Its fate is settled and its place free; only its last words are still to reach the peer, in this scope."""
-        self._leave_undecided(connection)
-        self._passed.pop(connection.id, None)
-        connection.step = Step.LEAVING
+    def linger(self, connection: Connection) -> None:
+        """Its fate is settled and its place free; only its last words are still to reach the peer."""
+        if connection.among is not None:
+            self._leave_undecided(connection)
+        if connection.step is _DIAL:
+            del self._passed[connection.id]
+            self._left.unpark_all()
+        connection.step = _LEAVING
         if len(self._lingering) >= self._lingering_limit:
-            longest = next(iter(self._lingering))
-            self._lingering.pop(longest).cancel()
-        self._left.unpark_all()
-        scope = self._lingering[connection.id] = trio.CancelScope()
-        return scope
+            longest = self._lingering.pop(next(iter(self._lingering)))
+            if longest.interrupt is not None:
+                longest.interrupt()
+        self._lingering[connection.id] = connection
 
     def leave(self, connection: Connection) -> None:
         """The connection is gone."""
-        self._leave_undecided(connection)
-        self._passed.pop(connection.id, None)
-        self._lingering.pop(connection.id, None)
-        del self._all[connection.id]
-        self._left.unpark_all()
+        number = connection.id
+        if connection.among is not None:
+            self._leave_undecided(connection)
+        self._passed.pop(number, None)
+        self._lingering.pop(number, None)
+        del self._all[number]
+        if self._left:
+            self._left.unpark_all()
 
     def hurry(self, now: float) -> None:
         """The sidecar drains: prefaces that aren't complete get a moment, and no longer the whole budget."""
         for connections in self._undecided.values():
             for connection in connections.values():
                 if connection.step is Step.PREFACE:
-                    connection.budget.deadline = min(connection.budget.deadline, now + DRAINING_PREFACE_SECONDS)
+                    connection.hurry(now + DRAINING_PREFACE_SECONDS)
 
     def end_passed(self, end: End) -> None:
         """A cut for the admitted, a refusal for those about to be. Nobody else is touched."""
@@ -203,15 +234,15 @@ class Roster:
     def cut_wrong(self) -> list[Connection]:
         """Cut those who don't pass any more: these."""
         cut = []
-        for connection in self._admitted():
-            end = connection.recheck() if connection.recheck is not None else None
+        for connection in self._revocable():
+            end = connection.admission.recheck() if connection.admission is not None else None
             if end is not None and connection.cut(end):
                 cut.append(connection)
         return cut
 
     def cut_all(self, end: End) -> None:
         """Cut all who are admitted."""
-        for connection in self._admitted():
+        for connection in self._revocable():
             connection.cut(end)
 
     async def wait_ended(self, connection: Connection) -> None:
@@ -234,14 +265,17 @@ class Roster:
         while self._all:
             await self._left.park()
 
-    def _admitted(self) -> list[Connection]:
-        return [connection for connection in self._passed.values() if connection.admitted]
+    def _revocable(self) -> list[Connection]:
+        return [
+            connection
+            for connection in self._passed.values()
+            if connection.admitted or connection.admission is not None
+        ]
 
     def _leave_undecided(self, connection: Connection) -> None:
-        same_source = self._undecided.get(connection.source)
-        if same_source is None or connection.id not in same_source:
-            return
-        del same_source[connection.id]
+        among, connection.among = connection.among, None
+        assert among is not None, "it holds one"  # noqa: S101
+        del among[connection.id]
         self._undecided_count -= 1
-        if not same_source:
+        if not among:
             del self._undecided[connection.source]

@@ -12,7 +12,7 @@ from sidecar.admission import Floor
 from sidecar.assignment import Assignment, Regressed, Unassigned
 from sidecar.authority.front import Front
 from sidecar.authority.source import Source
-from sidecar.floor import FloorKeeper
+from sidecar.floor import FloorKeeper, FloorRecord
 from sidecar.metrics import State
 
 
@@ -32,6 +32,10 @@ class Standing:
     front: Front
     keeper: FloorKeeper
 
+    def floor_now(self) -> tuple[FloorRecord | None, str]:
+        """What the floor of any scope is made of: as long as both are the same objects, so is the floor."""
+        return self.keeper.current, self.front.floor_fault
+
     def floor(self, scope: str) -> Floor | None:
         """The floor for a decision in *scope*; None: it can't be read or written."""
         record = self.keeper.current
@@ -40,10 +44,8 @@ class Standing:
     def obstacles(self) -> list[Obstacle]:
         """What stands in the way of readiness; empty: this pod holds its slot. A silent authority changes nothing."""
         found = []
-        if self.keeper.current is None:
-            found.append(Obstacle(State.FLOOR_UNAVAILABLE, self.keeper.fault))
-        elif self.front.floor_fault:
-            found.append(Obstacle(State.FLOOR_UNAVAILABLE, self.front.floor_fault))
+        if self.front.floor_trouble:
+            found.append(Obstacle(State.FLOOR_UNAVAILABLE, self.front.floor_trouble))
         latest, newest = self.front.latest, self.front.newest
         if isinstance(latest, Regressed):
             found.append(Obstacle(State.REGRESSED, f"authority_regressed: {latest.detail}"))

@@ -74,7 +74,7 @@ class Process:
     def drain(self) -> None:
         self.buttons.append("drain")
 
-    def reload(self) -> list[str]:
+    async def reload(self) -> list[str]:
         self.buttons.append("reload")
         return self.problems
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 
 import trio
 from prometheus_client import CollectorRegistry
@@ -10,18 +11,21 @@ from prometheus_client import CollectorRegistry
 from sidecar.admission import Requirement, Rules, State
 from sidecar.assignment import Assignment
 from sidecar.config import HostPort
-from sidecar.connection import serve
+from sidecar.connection import begin
 from sidecar.gate import Gate, Times
+from sidecar.handshake import Desk
 from sidecar.identity import Generation
 from sidecar.metrics import Metrics
+from sidecar.parting import Parting
 from sidecar.preface.answer import Answer, read_answer
 from sidecar.preface.claim import TlvTypes
 from sidecar.preface.proxy_v2 import read_header
-from sidecar.relay import RelayTimes
+from sidecar.relay import Fence, Relay, RelayTimes, Traffic
 from sidecar.roster import Roster
 from tests.names import OWN, U1, inet
-from tests.wires import receive_all, tcp_pair
+from tests.wires import plain, receive_all, tcp_pair
 
+RULES = Rules(OWN, frozenset({Requirement.IDENTITY, Requirement.GENERATION, Requirement.INSTANCE}))
 SEVEN = Assignment(Generation(7), U1)
 EIGHT = Assignment(Generation(8), U1)
 
@@ -42,6 +46,9 @@ class ScriptedAuthority:
 
     def forget(self):
         self.remembered = None
+
+    def read_now(self):
+        return None
 
     async def read(self):
         self.reads += 1
@@ -89,9 +96,13 @@ class House:
         self.journal = RecordingJournal()
         self.registry = CollectorRegistry()
         self.metrics = Metrics(self.registry, listeners=["compute"], wall_clock=lambda: 0.0)
+        self.relay, self.parting, self.total = Relay(pipes=8), Parting(), Traffic()
+        self.metrics.listener("compute").follow(self.total)
+        nursery.start_soon(self.relay.run)
+        nursery.start_soon(self.parting.run)
         self.gate = Gate(
-            rules=Rules(OWN, frozenset({Requirement.IDENTITY, Requirement.GENERATION, Requirement.INSTANCE})),
-            tlvs=TlvTypes(),
+            desk=Desk(RULES, TlvTypes()),
+            clock=trio.current_time,
             upstream=HostPort("127.0.0.1", process.port),
             full_answer=True,
             shadow=False,
@@ -104,21 +115,32 @@ class House:
             roster=self.roster,
             exclusive=None,
             now=lambda: self.state,
-            raise_epoch=None,
+            epoch_floor=None,
+            relay=self.relay,
+            fence=Fence(),
+            total=self.total,
+            parting=self.parting,
+            lifeline=None,
             metrics=self.metrics.listener("compute"),
             journal=self.journal,
         )
 
+    def require(self, *, also=frozenset(), without=frozenset(), **changes):
+        """Have the gate require other parts of a claim than it does."""
+        rules = self.gate.rules
+        rules = replace(rules, require=(rules.require | also) - without, **changes)
+        self.gate = replace(self.gate, desk=Desk(rules, self.gate.desk.tlvs))
+
     async def connect(self, *, verdict=None, **pair):
-        controller, client = await tcp_pair(**pair)
+        controller, far = await tcp_pair(**pair)
+        client = plain(far)
         connection = self.enter()
-        self.nursery.start_soon(serve, self.gate, client, connection, verdict)
+        begin(self.nursery, self.gate, client, connection, verdict)
         return controller, connection, client
 
     def enter(self):
-        connection = self.roster.enter(
-            "compute", peer=inet("127.0.0.1", 51000), local=inet("127.0.0.1", 7101), now=trio.current_time()
-        )
+        local = inet("127.0.0.1", 7101)
+        connection = self.roster.enter("compute", inet("127.0.0.1", 51000), local, trio.current_time())
         self.gate.metrics.accepted()
         return connection
 

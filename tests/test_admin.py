@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import pytest
+import trio
 
 from sidecar.admin import ConnectionStatus, ListenerStatus, Status, routes
 from sidecar.http_server import Request, Response, text
@@ -52,7 +53,8 @@ class Pressed:
     def drain(self) -> None:
         self.buttons.append("drain")
 
-    def reload(self) -> list[str]:
+    async def reload(self) -> list[str]:
+        await trio.lowlevel.checkpoint()
         self.buttons.append("reload")
         return self.problems
 
@@ -60,7 +62,9 @@ class Pressed:
         self.buttons.append("shutdown")
 
     def ask(self, method: str, path: str, **headers: str) -> Response:
-        return self.routes[method, path](Request(method, path, headers))
+        answer = self.routes[method, path](Request(method, path, headers))
+        assert isinstance(answer, Response), "nothing has to be waited for"
+        return answer
 
 
 def test_the_pages_are_those_of_telemetry_and_its_own() -> None:
@@ -74,12 +78,18 @@ def test_the_pages_are_those_of_telemetry_and_its_own() -> None:
     }
 
 
-def test_a_reload_that_is_refused_says_what_is_wrong() -> None:
+async def test_a_reload_is_waited_for_and_one_that_is_refused_says_what_is_wrong() -> None:
     pressed = Pressed()
-    assert pressed.ask("POST", "/reload").body == b"reloaded\n"
+
+    async def reload() -> Response:
+        answer = pressed.routes["POST", "/reload"](Request("POST", "/reload", {}))
+        assert not isinstance(answer, Response)
+        return await answer
+
+    assert (await reload()).body == b"reloaded\n"
 
     pressed.problems = ["sidecar.yaml:3:1: identity: is missing", "and more"]
-    response = pressed.ask("POST", "/reload")
+    response = await reload()
     assert (response.status, response.body) == (422, b"sidecar.yaml:3:1: identity: is missing\nand more\n")
     assert pressed.ask("POST", "/reload", origin="http://evil.example").status == 403
     assert pressed.buttons == ["reload", "reload"]

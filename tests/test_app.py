@@ -141,8 +141,10 @@ async def test_a_hangup_reloads_what_may_change_and_refuses_the_rest_whole():
         running.reread = config(more="limits: {connections: 7}\nlog: {level: warning}")
         os.kill(os.getpid(), signal.SIGHUP)
         await running.wait_for("signal", effect="reload")
-        _, metrics = await running.get("telemetry", "/metrics")
-        assert "identity_sidecar_connections_limit 7.0" in metrics
+        metrics = ""
+        with trio.fail_after(10):  # it isn't said at this level
+            while "identity_sidecar_connections_limit 7.0" not in metrics:
+                _, metrics = await running.get("telemetry", "/metrics")
         running.reread = config(upstream=10, more="limits: {connections: 8}")
         os.kill(os.getpid(), signal.SIGHUP)
         refused = await running.wait_for("reload_refused")

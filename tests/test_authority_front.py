@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 from trio.testing import wait_all_tasks_blocked
 
 from sidecar.assignment import Assignment, Regressed, Unassigned, Unavailable
-from sidecar.authority.front import Front, FrontTimes
+from sidecar.authority.front import FLOOR_SECONDS, Front, FrontTimes
 from sidecar.authority.source import SourceUnavailable
 from sidecar.floor import FloorInMemory, FloorUnavailable
-from sidecar.identity import Generation
+from sidecar.identity import Epoch, Generation
 from sidecar.metrics import Metrics
 
 SIX, SEVEN, EIGHT = (Assignment(Generation(number)) for number in (6, 7, 8))
@@ -23,8 +23,12 @@ class ScriptedSource:
     def __init__(self, says=SEVEN):
         self.says = says
         self.takes = 0.0
+        self.fixed = False
         self.reads = 0
         self.changed = trio.Event()
+
+    def now(self):
+        return self.says if self.fixed else None
 
     async def read(self):
         self.reads += 1
@@ -47,21 +51,39 @@ class Floor(FloorInMemory):
     def __init__(self, events):
         super().__init__()
         self.events = events
-        self.broken = False
+        self.broken = ""
+        self.looks = 0
 
     async def raise_generation(self, generation):
-        if self.broken:
-            raise FloorUnavailable("disk full")
+        self._write()
         await super().raise_generation(generation)
         self.events.append(("floor", generation.value))
+
+    async def raise_epoch(self, scope, epoch):
+        self._write()
+        await super().raise_epoch(scope, epoch)
+
+    async def reopen(self):
+        await trio.lowlevel.checkpoint()
+        self.looks += 1
+        self.write_fault = self.broken
+
+    def _write(self):
+        if self.fault:
+            raise FloorUnavailable(self.fault)
+        if self.broken:
+            self.write_fault = self.write_fault or self.broken
+            raise FloorUnavailable(self.broken)
 
 
 class House:
     def __init__(self, nursery, *, max_age=None, max_staleness=None, revalidate=10.0):
         self.nursery = nursery
         self.events = []
+        self.floor_said = []
         self.cut = trio.Event()  # what a change revokes is gone
         self.cut.set()
+        self.good_until = []
         self.source = ScriptedSource()
         self.floor = Floor(self.events)
         self.registry = CollectorRegistry()
@@ -72,6 +94,8 @@ class House:
             Metrics(self.registry, listeners=[], wall_clock=lambda: 1000.0),
             on_change=self._changed,
             on_stale=lambda: self.events.append(("stale", trio.current_time())),
+            on_good=self.good_until.append,
+            on_floor=self.floor_said.append,
         )
 
     async def _changed(self, reading):
@@ -165,11 +189,11 @@ async def test_a_floor_from_before_the_start_counts(nursery, autojump_clock):
 
 async def test_a_floor_that_cannot_be_written_is_said_until_it_can_and_the_cuts_are_made(nursery, autojump_clock):
     house = House(nursery)
-    house.floor.broken = True
+    house.floor.broken = "disk full"
     await house.run()
     assert house.front.floor_fault
     assert house.events == [("change", SEVEN)]
-    house.floor.broken = False
+    house.floor.broken = ""
     await house.front.read()
     assert not house.front.floor_fault
 
@@ -185,6 +209,101 @@ async def test_a_floor_that_hangs_is_not_waited_for_and_the_cuts_are_made(nurser
     await trio.sleep(3)
     assert house.front.floor_fault
     assert house.events == [("change", SEVEN)]
+
+
+async def test_that_a_floor_cannot_be_kept_is_said_once_for_each_change_of_the_words(nursery, autojump_clock):
+    house = House(nursery, revalidate=0.1)
+    house.floor.broken = "disk full"
+    await house.run()
+    assert house.floor_said == ["disk full"]
+    await trio.sleep(60)
+    assert house.floor_said == ["disk full"]
+    house.floor.broken = "read-only"
+    await trio.sleep(1.5 * FLOOR_SECONDS)
+    house.floor.broken = ""
+    await trio.sleep(60)
+    assert house.floor_said == ["disk full", "read-only", ""]
+    assert house.front.floor_trouble == house.front.floor_fault == ""
+
+
+async def test_an_epoch_that_cannot_be_kept_is_trouble_until_a_write_passes_that_nobody_asked_for(
+    nursery, autojump_clock
+):
+    """Where readiness is off, the claim that would write again may not come."""
+    house = House(nursery, revalidate=3600)
+    await house.run()
+    house.floor.broken = "disk full"
+    for epoch in (5, 6):
+        with pytest.raises(FloorUnavailable):
+            await house.floor.raise_epoch("s", Epoch(epoch))
+    assert house.front.floor_trouble == "disk full"
+    assert house.front.floor_fault == "", "what is kept already may be acted on"
+    await trio.sleep(60)
+    assert house.floor_said == ["disk full"]
+    house.floor.broken = ""
+    await trio.sleep(1.5 * FLOOR_SECONDS)
+    assert house.floor_said == ["disk full", ""]
+    assert house.front.floor_trouble == ""
+
+
+async def test_a_write_that_failed_and_passed_again_before_anybody_looked_is_said_too(nursery, autojump_clock):
+    house = House(nursery)
+    await house.run()
+    house.floor.broken = "disk full"
+    with pytest.raises(FloorUnavailable):
+        await house.floor.raise_epoch("s", Epoch(5))
+    house.floor.broken = ""
+    await house.floor.raise_epoch("s", Epoch(5))
+    await trio.sleep(1.5 * FLOOR_SECONDS)
+    assert house.floor_said == ["disk full", ""]
+
+
+async def test_a_generation_that_could_not_be_kept_is_kept_as_soon_as_it_can_be(nursery, autojump_clock):
+    """Without another read."""
+    house = House(nursery, revalidate=3600)
+    house.floor.broken = "disk full"
+    await house.run()
+    house.floor.broken = ""
+    await trio.sleep(1.5 * FLOOR_SECONDS)
+    assert house.floor_said == ["disk full", ""]
+    assert house.floor.current.generation == Generation(7)
+
+
+async def test_a_record_without_a_generation_needs_no_floor_whatever_was_before(nursery, autojump_clock):
+    house = House(nursery)
+    house.floor.broken = "disk full"
+    await house.run()
+    house.source.says = Unassigned(pending=False)
+    await house.front.read()
+    assert house.front.floor_fault == ""
+
+
+async def test_a_damaged_floor_is_said_and_looked_at_again_with_each_read(nursery, autojump_clock):
+    house = House(nursery)
+    house.floor.fault, house.floor.current = "damaged", None
+    await house.run()
+    looks = house.floor.looks
+    await house.front.read()
+    assert house.floor.looks == looks + 1
+    assert house.floor_said == ["damaged"]
+    assert house.front.floor_trouble == "damaged"
+
+
+async def test_a_floor_whose_disk_hangs_holds_no_read_beyond_its_time(nursery, autojump_clock):
+    house = House(nursery, revalidate=3600)
+    await house.run()
+    house.floor.write_fault = "the disk doesn't answer"
+    house.floor.reopen = trio.sleep_forever
+    house.source.says = EIGHT
+    for _ in range(10):
+        await trio.sleep(FLOOR_SECONDS / 3)
+        began = trio.current_time()
+        assert await house.front.read() == EIGHT
+        assert trio.current_time() == began
+    house.floor.fault, house.floor.current = "damaged", None
+    began = trio.current_time()
+    await house.front.read()
+    assert trio.current_time() - began <= 4
 
 
 async def test_a_new_record_stands_in_for_nothing_before_what_it_revokes_is_gone(nursery, autojump_clock):
@@ -269,3 +388,34 @@ async def test_an_assignment_that_is_gone_is_a_change(nursery, autojump_clock):
     assert await house.front.read() == Unassigned(pending=False)
     assert house.events[-1] == ("change", Unassigned(pending=False))
     assert house.front.last_known() is None
+
+
+async def test_each_good_read_says_until_when_connections_may_rest_on_it(nursery, autojump_clock):
+    house = House(nursery, max_staleness=30.0)
+    began = trio.current_time()
+    await house.run()
+    await trio.sleep(10.5)
+    assert house.good_until == [began + 30, began + 40]
+    house.source.says = SourceUnavailable("down")
+    await trio.sleep(60)
+    assert house.good_until == [began + 30, began + 40]
+
+
+async def test_what_never_changes_needs_no_read_once_it_has_been_taken(nursery, autojump_clock):
+    house = House(nursery)
+    house.source.fixed = True
+    assert house.front.read_now() is None, "nothing has been acted on yet"
+    await house.run()
+    assert house.front.read_now() is SEVEN
+    house.source.fixed = False
+    assert house.front.read_now() is None
+
+
+async def test_while_the_floor_cannot_be_kept_even_what_never_changes_is_read(nursery, autojump_clock):
+    house = House(nursery)
+    house.source.fixed, house.floor.broken = True, True
+    await house.run()
+    assert house.front.read_now() is None
+    house.floor.broken = False
+    await house.front.read()
+    assert house.front.read_now() is SEVEN

@@ -25,3 +25,8 @@ async def test_a_read_is_a_checkpoint_like_any_other():
         scope.cancel()
         await Values(Assignment()).read()
     assert scope.cancelled_caught
+
+
+def test_they_are_known_without_being_read():
+    assigned = Assignment(Generation(7))
+    assert Values(assigned).now() is assigned

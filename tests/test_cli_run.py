@@ -113,3 +113,70 @@ def test_a_standard_error_that_is_closed_ends_nothing(tmp_path):
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=10) == 0
+
+
+WITH_ANOTHER_APP = """
+import argparse, signal, sys
+import trio
+from sidecar import app
+from sidecar.cli import configuration, run
+
+ALL = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+def raise_all():
+    for number in ALL:
+        signal.raise_signal(number)
+
+async def heed(*args, **kwargs):
+    with trio.open_signal_receiver(*ALL) as signals:
+        await trio.sleep(0)
+        raise_all()
+        await trio.testing.wait_all_tasks_blocked()  # they are with the receiver, which nobody reads any more
+    raise_all()
+    return 0
+
+async def end_early(*args, **kwargs):
+    signal.raise_signal(signal.SIGTERM)
+
+async def end_before_it_heeds(*args, **kwargs):
+    await trio.sleep(0.05)
+    signal.raise_signal(signal.SIGTERM)
+
+def read_config(path, read=configuration.read_config):
+    signal.raise_signal(signal.SIGHUP)
+    return read(path)
+
+import trio.testing
+configuration.read_config = read_config
+app.run = globals()[sys.argv[1]]
+code = run.run(argparse.Namespace(config=sys.argv[2]))
+raise_all()
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("behaves", "code"), [("heed", 0), ("end_early", -signal.SIGTERM), ("end_before_it_heeds", -signal.SIGTERM)]
+)
+def test_a_signal_ends_what_has_not_begun_and_changes_nothing_of_what_has_ended(tmp_path, behaves, code):
+    """Whatever comes before the app heeds signals, in its last moments, or when it has gone; a hangup never ends it."""
+    arguments = [sys.executable, "-c", WITH_ANOTHER_APP, behaves, str(written(tmp_path))]
+    done = subprocess.run(
+        arguments, capture_output=True, text=True, env={**os.environ, "POD_UID": "u-1"}, timeout=30, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+
+
+def test_a_process_that_has_said_its_last_word_ends_as_it_said(tmp_path):
+    """However many signals come after that."""
+    environment = {**os.environ, "POD_UID": "u-1"}
+    with subprocess.Popen(command(written(tmp_path)), stderr=subprocess.PIPE, env=environment) as process:
+        for line in process.stderr:
+            if b'"started"' in line:
+                process.send_signal(signal.SIGTERM)
+            if b'"stopped"' in line:
+                break
+        while process.poll() is None:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                process.send_signal(number)
+        assert process.returncode == 0

@@ -69,19 +69,42 @@ def test_a_lease_needs_a_registry() -> None:
 def test_an_age_needs_something_that_has_one() -> None:
     assert wrong("{generation: 7, max_age: 60s}") == ["assignment.max_age"]
     assert wrong("{generation: 7, max_age: 30s}") == []
-    assert wrong("{generation: 7, max_age: 60s, on_unavailable: last_known}") == []
+    assert wrong("{generation: {file: /g}, max_age: 60s, on_unavailable: last_known}") == []
 
 
 @pytest.mark.parametrize(
     ("assignment", "fits"),
     [
-        ("{generation: 7, max_staleness: 10s}", False),
-        ("{generation: 7, max_staleness: 11s}", True),
-        ("{generation: 7, max_staleness: 11s, revalidate_interval: 11s}", False),
+        ("{generation: 7, instance: u, on_unavailable: last_known}", False),
+        ("{generation: 7, on_unavailable: refuse}", True),
+        ("{generation: {file: /g}, instance: u, on_unavailable: last_known}", True),
+        ("{instance: {file: /i}, on_unavailable: last_known}", True),
+        (f"{{{REGISTRY}, instance: u, on_unavailable: last_known}}", True),
+    ],
+)
+def test_what_is_always_there_is_never_the_last_known(assignment: str, fits: bool) -> None:
+    assert wrong(assignment) == ([] if fits else ["assignment.on_unavailable"])
+
+
+@pytest.mark.parametrize(
+    ("generation", "fits"), [("/etc/podinfo/uid", False), ("/etc//podinfo/./uid", False), ("/etc/podinfo/gen", True)]
+)
+def test_one_file_holds_one_value(generation: str, fits: bool) -> None:
+    assignment = f"{{instance: {{file: /etc/podinfo/uid}}, generation: {{file: {generation}}}}}"
+    assert wrong(assignment) == ([] if fits else ["assignment.generation"])
+
+
+@pytest.mark.parametrize(
+    ("assignment", "fits"),
+    [
+        ("{generation: 7, max_staleness: 12s}", False),
+        ("{generation: 7, max_staleness: 12001ms}", True),
+        ("{generation: 7, max_staleness: 12s, timeout: 1s}", True),
+        ("{generation: 7, max_staleness: 13s, revalidate_interval: 11s}", False),
         ("{generation: 7, max_staleness: never, revalidate_interval: 5m}", True),
         ("{generation: 7, revalidate_interval: 5m}", True),
-        (f"{{{REGISTRY}, instance: u, revalidate_interval: 30s}}", False),
-        (f"{{{REGISTRY}, instance: u, revalidate_interval: 29s}}", True),
+        (f"{{{REGISTRY}, instance: u, revalidate_interval: 28s}}", False),
+        (f"{{{REGISTRY}, instance: u, revalidate_interval: 27s}}", True),
         (f"{{{REGISTRY}, instance: u, revalidate_interval: 30s, max_staleness: never}}", True),
     ],
 )
@@ -89,10 +112,11 @@ def test_connections_are_not_cut_before_the_next_read(assignment: str, fits: boo
     assert wrong(assignment) == ([] if fits else ["assignment.max_staleness"])
 
 
-def test_the_message_names_both_values() -> None:
-    found = said(written(assignment="{generation: 7, max_staleness: 5s}"))
-    assert any(
-        "is 5s: it must be more than assignment.revalidate_interval, which is 10s, the default" in x for x in found
+def test_the_message_names_all_three_values() -> None:
+    [line] = said(written(assignment="{generation: 7, max_staleness: 5s, timeout: 1s}"))
+    assert line.startswith(
+        "assignment.max_staleness: is 5s: it must be more than assignment.revalidate_interval, which is 10s, the "
+        "default, and assignment.timeout, which is 1s, together"
     )
 
 

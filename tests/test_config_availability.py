@@ -57,7 +57,6 @@ def test_a_part_of_the_process_that_isnt_there_is_refused(more: str, keys: list[
         (f"{PLAIN}, preface: ctp", "preface"),
         (f"{PLAIN}, outer_proxy: {{from: [10.0.0.0/8]}}", "outer_proxy"),
         (f"{LISTENER}, tls: {TLS}", "tls"),
-        ("name: a, listen: ':1', upstream: 'handoff:/x', tls: none", "upstream"),
     ],
 )
 def test_a_part_of_a_listener_that_isnt_there_is_refused(listener: str, key: str) -> None:
@@ -85,7 +84,7 @@ def test_what_is_there_can_be_used(listener: str) -> None:
     ("assignment", "more"),
     [
         ("{instance: {file: /x}, generation: {file: /y}}", ""),
-        ("{generation: 7, on_unavailable: last_known, max_age: 5s}", ""),
+        ("{generation: {file: /x}, on_unavailable: last_known, max_age: 5s}", ""),
         ("{generation: 7, max_staleness: 30s}", ""),
         ("{generation: 7}", "enforcement: shadow\nshadow_wait: 1s\nreject_delay: 1s"),
         ("{generation: 7}", "state_dir: /x\nfloor_series: 2\nrequire: [identity, epoch]"),

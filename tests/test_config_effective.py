@@ -122,7 +122,6 @@ def test_a_configuration_cant_be_changed() -> None:
     "text",
     [
         written(identity="{cluster: a}"),
-        written(listener="name: a, listen: ':1', upstream: 'handoff:/x', tls: none"),
     ],
 )
 def test_what_didnt_pass_the_checks_isnt_resolved_by_mistake(text: str) -> None:

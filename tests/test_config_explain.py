@@ -105,7 +105,7 @@ def test_what_is_read_from_files_is_told_apart_from_what_is_fixed() -> None:
 
 
 def test_a_memory_that_stands_in_for_a_silent_authority_is_said() -> None:
-    text = written(assignment="{generation: 7, on_unavailable: last_known, max_age: 5s}")
+    text = written(assignment="{generation: {file: /g}, on_unavailable: last_known, max_age: 5s}")
     assert says(text, "the last known one admits claims that equal it, for 5 s")
     assert not says(written(), "last known")
 

@@ -59,6 +59,7 @@ def refused(kind: Any, value: object) -> str:
         (fields.AdminAddress, "unix:/x", UnixPath("/x")),
         (fields.Name, "compute_1-a", "compute_1-a"),
         (fields.FilePath, "/etc/tls/tls.crt", "/etc/tls/tls.crt"),
+        (fields.DirectoryPath, "/var/lib/sidecar/", "/var/lib/sidecar/"),
         (fields.OptionalPath, "", ""),
         (fields.RegistryUrl, "etcd://127.0.0.1:2379/slots", "etcd://127.0.0.1:2379/slots"),
         (fields.TlvType, "0x05", 5),
@@ -77,7 +78,8 @@ QUANTITIES = [*DURATIONS, fields.Size]
 TEXTS = [
     *(fields.Cluster, fields.Replica, fields.PodNameValue, fields.Prefix, fields.InstanceValue, fields.ListenAddress),
     *(fields.UpstreamAddress, fields.TcpAddress, fields.AdminAddress, fields.NetworkValue, fields.Name),
-    *(fields.NonEmpty, fields.FilePath, fields.RegistryUrl, fields.TlvType, fields.FileMode, fields.SpiffePattern),
+    *(fields.NonEmpty, fields.FilePath, fields.DirectoryPath, fields.RegistryUrl, fields.TlvType, fields.FileMode),
+    fields.SpiffePattern,
 ]
 
 
@@ -234,7 +236,13 @@ def test_a_spiffe_pattern_is_a_spiffe_id_with_stars_for_segments(text: str) -> N
 
 @pytest.mark.parametrize("text", ["etc/x", "", "x", "/a\0b"])
 def test_a_path_is_absolute(text: str) -> None:
-    assert refused(fields.FilePath, text)
+    for kind in (fields.FilePath, fields.DirectoryPath):
+        assert refused(kind, text)
+
+
+@pytest.mark.parametrize("text", ["/", "/etc/podinfo/", "/etc/.", "/etc/podinfo/.."])
+def test_a_files_path_does_not_end_as_only_a_directorys_does(text: str) -> None:
+    assert "this is a directory's" in refused(fields.FilePath, text)
 
 
 @pytest.mark.parametrize("text", ["/var/slots.db", "sqlite:slots.db", "http://x", "etcd:// x", "mysql://x"])

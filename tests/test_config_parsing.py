@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.config.document import Kind, Listing, Scalar, Table, find
-from sidecar.config.parsing import MAX_DEPTH, NoTreeError, parse
+from sidecar.config.parsing import MAX_DEPTH, MAX_NODES, NoTreeError, parse
 from sidecar.config.problems import Place, Problem
 
 
@@ -130,6 +130,14 @@ def test_an_alias_bomb_is_refused() -> None:
 @pytest.mark.parametrize("text", ["a: &x [*x]", "a: &x {b: *x}", "&x {<<: *x}", "a: &x {<<: [*x, *x]}"])
 def test_an_alias_within_its_own_anchor_is_refused(text: str) -> None:
     assert "too large" in fault(text).message
+
+
+def test_a_text_of_too_many_values_is_refused_where_they_are_too_many() -> None:
+    """Before its end, which may be far away: a reload has little time."""
+    items = [f"{number}," for number in range(2 * MAX_NODES)]
+    problem = fault("a: [\n" + "\n".join(items) + "\n]")
+    assert problem.message == f"is too large: no configuration needs {MAX_NODES} keys and values"
+    assert problem.place.line < MAX_NODES + 2
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])

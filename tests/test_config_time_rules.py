@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from configurations import keys, said, written
+from configurations import LISTENER, keys, said, written
 
 GRACE = "TERMINATION_GRACE_PERIOD_SECONDS"
 
@@ -27,6 +27,29 @@ def test_a_value_from_a_variable_is_named_instead() -> None:
     [line] = said(written(more="timeouts: {preface: '${P}'}"), P="1999ms")
     assert "is the value of ${P}: it must not be less" in line
     assert "1999" not in line
+
+
+@pytest.mark.parametrize(
+    ("more", "fits"),
+    [
+        ("enforcement: shadow\nshadow_wait: 5s", False),
+        ("enforcement: shadow\nshadow_wait: 4999ms", True),
+        ("enforcement: shadow\nshadow_wait: 5s\ntimeouts: {preface: 6s}", True),
+        ("enforcement: shadow\ntimeouts: {preface: 250ms}", False),
+        ("timeouts: {preface: 250ms}", True),
+    ],
+)
+def test_silence_is_taken_for_a_client_without_preface_before_its_time_is_up(more: str, fits: bool) -> None:
+    text = written(assignment="{generation: 7, timeout: 100ms}", more=more)
+    assert keys(text) == ([] if fits else ["shadow_wait"])
+
+
+def test_the_message_says_what_would_become_of_them() -> None:
+    [line] = said(written(listener=f"{LISTENER}, tls: none, enforcement: shadow", more="shadow_wait: 10s"))
+    assert line == (
+        "shadow_wait: is 10s: it must be less than timeouts.preface, which is 5s, the default, or clients without a "
+        "preface are refused in shadow mode too"
+    )
 
 
 @pytest.mark.parametrize(

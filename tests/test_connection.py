@@ -11,8 +11,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from sidecar.admission import State
 from sidecar.assignment import Unavailable
-from sidecar.connection import REFUSAL_SECONDS
 from sidecar.identity import Generation
+from sidecar.parting import PARTING_SECONDS
 from sidecar.preface.answer import read_answer
 from sidecar.preface.proxy_v2 import read_header
 from sidecar.reasons import End, Probe, Reason, Refused
@@ -98,7 +98,7 @@ async def test_a_refused_peer_that_goes_on_sending_is_left_after_its_moment(hous
     async with controller:
         await controller.send_all(preface(WRONG))
         await house.settled(("refused", Refused(Reason.IDENTITY_MISMATCH, "ordinal: expected 3, this is 2")))
-    assert trio.current_time() - began == pytest.approx(REFUSAL_SECONDS, abs=0.5)
+    assert trio.current_time() - began == pytest.approx(PARTING_SECONDS, abs=0.5)
     assert closed(client)
 
 
@@ -125,7 +125,7 @@ async def test_a_probe_is_closed_in_order_and_counted_apart(house, process):
 
 
 async def test_connect_and_close_is_a_probe_and_so_is_connect_and_reset(house):
-    for goodbye in (lambda stream: stream.socket.close(), abort):
+    for goodbye in (lambda stream: stream.socket.close(), lambda stream: abort(stream.socket)):
         controller, _, _ = await house.connect()
         goodbye(controller)
         await house.roster.wait_empty()
@@ -136,7 +136,7 @@ async def test_a_reset_within_the_preface_is_truncated(house):
     controller, _, _ = await house.connect()
     await controller.send_all(preface()[:20])
     await wait_all_tasks_blocked(0.02)
-    abort(controller)
+    abort(controller.socket)
     await house.settled(("refused", Refused(Reason.PREFACE_MALFORMED, "truncated")))
 
 
@@ -211,6 +211,7 @@ async def test_what_changes_while_the_local_process_is_dialled_is_decided_again_
         house.authority.newest = EIGHT
         return stream
 
+    monkeypatch.setattr(sidecar.passage, "connect_now", lambda _address: None)
     monkeypatch.setattr(sidecar.passage, "connect", connect_while_the_assignment_moves_on)
     controller, _, _ = await house.connect()
     async with controller:
@@ -325,12 +326,10 @@ async def test_a_fault_of_ours_is_this_connections_alone_and_the_dialler_is_told
 
 
 async def test_a_fault_after_the_admission_ends_the_connection_with_a_reset(house, process, monkeypatch):
-    import sidecar.connection
-
-    async def broken_relay(*_, **__):
+    def broken_pump(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(sidecar.connection, "relay", broken_relay)
+    monkeypatch.setattr(house.relay, "pump", broken_pump)
     controller, _, _ = await house.connect()
     async with controller:
         await controller.send_all(preface())

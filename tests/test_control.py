@@ -17,6 +17,13 @@ from sidecar.roster import Roster, Step
 from tests.names import OWN, U1, inet
 
 
+class Reloading:
+    """A configuration whose file is wrong."""
+
+    async def from_file(self):
+        return ["no"]
+
+
 class Known:
     """An authority of which only the newest reading is asked."""
 
@@ -32,7 +39,7 @@ def control(reading=Assignment(Generation(7), U1)):  # noqa: B008
     )
     metrics = Metrics(CollectorRegistry(), listeners=["compute"], wall_clock=lambda: 0.0)
     addresses = {"compute": ["127.0.0.1:7101"]}
-    return ProcessControl(OWN, Known(reading), lifecycle, roster, metrics, refusals, addresses, lambda: ["no"])
+    return ProcessControl(OWN, Known(reading), lifecycle, roster, metrics, refusals, addresses, Reloading())
 
 
 async def test_the_status_says_who_this_is_and_what_it_does():
@@ -49,11 +56,11 @@ async def test_the_status_says_who_this_is_and_what_it_does():
 async def test_the_status_shows_each_live_connection(autojump_clock):
     each = control()
     now = trio.current_time()
-    connection = each.roster.enter("compute", peer=inet("192.0.2.9", 5), local=inet("127.0.0.1", 7101), now=now)
+    connection = each.roster.enter("compute", inet("192.0.2.9", 5), inet("127.0.0.1", 7101), now)
     connection.claim = ReceivedClaim(OWN, Generation(7))
     connection.step = Step.ADMITTED
     connection.traffic.up, connection.traffic.down = 10, 20
-    each.roster.enter("compute", peer=None, local=None, now=now)
+    each.roster.enter("compute", None, None, now)
     await trio.sleep(3)
     first, second = each.status().connections
     assert (first.peer, first.local, first.state, first.seconds) == ("192.0.2.9:5", "127.0.0.1:7101", "admitted", 3.0)
@@ -81,11 +88,11 @@ async def test_health_and_buttons_are_the_lifecycles():
 
 
 async def test_a_reload_says_what_is_wrong():
-    assert control().reload() == ["no"]
+    assert await control().reload() == ["no"]
 
 
 async def test_refusals_are_those_that_were_logged():
     each = control()
-    each.log.refused("connection_refused", Reason.DRAINING, peer="192.0.2.9:5")
+    each.log.refused("connection_refused", Reason.DRAINING, lambda: {"peer": "192.0.2.9:5"})
     (refusal,) = each.refusals()
     assert (refusal["reason"], refusal["peer"]) == ("draining", "192.0.2.9:5")

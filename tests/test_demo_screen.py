@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sidecar.demo.screen import WIDTH, Screen, Style
+from sidecar.demo.screen import WIDTH, Screen, ScreenLostError, Style
 
 UID = "3f0c9a52-7d41-4c7e-9a56-0b8f6f1f2d31"
 
@@ -106,7 +106,16 @@ def test_what_nobody_reads_any_more_goes_nowhere():
     with os.fdopen(writing, "w") as stream:
         os.close(reading)
         screen = Screen(stream, color=False)
-        with pytest.raises(BrokenPipeError):
+        with pytest.raises(ScreenLostError) as lost:
             screen.paragraph("text")
+        assert str(lost.value) == ""
         screen.abandon()
         screen.paragraph("more")  # and closing raises nothing
+
+
+def test_what_can_not_be_written_is_said_with_its_reason():
+    with open("/dev/full", "w") as stream:
+        screen = Screen(stream, color=False)
+        with pytest.raises(ScreenLostError, match="standard output can't be written: No space left on device"):
+            screen.paragraph("text")
+        screen.abandon()

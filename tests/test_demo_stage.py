@@ -26,6 +26,17 @@ from sidecar.demo import fleet
 fleet.HOSTS = ("127.0.0.2", "127.0.0.3", "192.0.2.1")
 sys.exit(main(["demo"]))
 """
+FULL_DISK = """
+import os, sys
+from sidecar.cli.main import main
+from sidecar.demo.screen import Screen
+def write(screen, line, write=Screen._write):
+    write(screen, line)
+    if sys.argv[1] in line:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), sys.stdout.fileno())
+Screen._write = write
+sys.exit(main(["demo"]))
+"""
 
 
 @contextmanager
@@ -87,6 +98,17 @@ def test_a_reader_who_goes_away_ends_it(tmp_path):
         process.stdout.close()
         assert process.wait(60) == 1
         assert process.stderr.read() == ""
+    assert processes_naming(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", ["Three", "1  ", "3  "])
+def test_a_disk_that_is_full_ends_it_with_a_word(tmp_path, moment):
+    with demo(tmp_path, "-c", FULL_DISK, moment) as process:
+        shown, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert moment in shown
+    assert said == "sidecar demo: standard output can't be written: No space left on device\n"
     assert processes_naming(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sidecar.errors import StartError
+from sidecar.floor import keeper as keeper_module
 from sidecar.floor import state_dir as state_dir_module
 from sidecar.floor.keeper import FloorFile, FloorInMemory, FloorKeeper, read_floor
-from sidecar.floor.record import BelowFloor, FloorDamaged, FloorRecord, FloorUnavailable, StoredFloor
-from sidecar.floor.state_dir import FILE
-from sidecar.identity import Epoch, Generation
+from sidecar.floor.record import BelowFloor, FloorDamaged, FloorRecord, FloorUnavailable, StoredFloor, encode
+from sidecar.floor.state_dir import FILE, StateDir
+from sidecar.identity import Epoch, Generation, Identity
 from tests.failing_disk import STEPS, Disk
 from tests.names import OTHER, OWN
 
@@ -321,6 +322,200 @@ def test_a_read_only_disk_ends_the_start(tmp_path):
     assert output == f"state_dir: {tmp_path} {says}\n"
 
 
+async def test_a_write_that_failed_is_remembered_until_a_look_has_seen_one_pass(floor, disk):
+    await floor.reopen()
+    assert (floor.write_fault, disk.calls) == ("", [])
+    disk.fail(0, late=False)
+    with pytest.raises(FloorUnavailable):
+        await floor.raise_epoch("compute", Epoch(3))
+    fault = f"{floor._directory.path / FILE} can't be written: Input/output error"
+    assert floor.write_fault == fault
+    assert floor.fault == ""
+    assert floor.current == FloorRecord(), "what is kept already holds"
+    await floor.raise_epoch("compute", Epoch(4))
+    assert floor.write_fault == fault
+    disk.fail(0, late=False)
+    await floor.reopen()
+    assert floor.write_fault == fault
+    await floor.reopen()
+    assert floor.write_fault == ""
+    assert floor.current == FloorRecord(None, {"compute": Epoch(4)})
+
+
+@pytest.mark.parametrize(("patience", "noted"), [(0.0, True), (3600.0, False)])
+async def test_a_write_that_a_claim_has_waited_for_in_vain_is_remembered_too(tmp_path, monkeypatch, patience, noted):
+    """But not one whose claim had no time, or that the end of the process has ended."""
+    monkeypatch.setattr(keeper_module, "PATIENCE_SECONDS", patience)
+    disk = Hanging(tmp_path)
+    with closing(opened(tmp_path)) as floor:
+        monkeypatch.setattr(state_dir_module, "os", disk)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(floor.raise_generation, Generation(7))
+            await trio.to_thread.run_sync(disk.hung.acquire)
+            nursery.cancel_scope.cancel()
+        fault = f"{tmp_path / FILE} can't be written: the disk doesn't answer"
+        assert floor.write_fault == (fault if noted else "")
+        disk.answer.set()
+        await floor.raise_generation(Generation(8))
+        await floor.reopen()
+        assert floor.write_fault == ""
+
+
+# --- a directory that is removed while it is in use
+
+
+@pytest.fixture
+async def removed(tmp_path: Path) -> AsyncIterator[FloorFile]:
+    """A floor whose directory was removed, and that has noticed."""
+    path = tmp_path / "state"
+    with closing(opened(path)) as floor:
+        await floor.raise_generation(Generation(7))
+        await floor.raise_epoch("compute", Epoch(3))
+        shutil.rmtree(path)
+        with pytest.raises(FloorUnavailable, match="can't be written: No such file or directory"):
+            await floor.raise_epoch("compute", Epoch(4))
+        await floor.reopen()
+        yield floor
+
+
+def kept_by_another(path: Path, record: FloorRecord, *, slot: Identity = OWN, series: int = 1) -> None:
+    """A directory at *path* with a floor in it that nobody has locked."""
+    with closing(StateDir.open(path)) as directory:
+        directory.replace(encode(StoredFloor(slot, series, record)))
+
+
+def descriptors() -> set[Path]:
+    """What this process has open."""
+    return set(Path("/proc/self/fd").iterdir())
+
+
+AS_BEFORE = FloorRecord(Generation(7), {"compute": Epoch(3)})
+
+
+async def test_a_directory_that_is_gone_is_said_to_be_and_not_made(removed, tmp_path):
+    path = tmp_path / "state"
+    assert removed.write_fault == f"{path} is gone: make it again, or mount it"
+    assert not path.exists()
+    assert removed.current == AS_BEFORE
+
+
+async def test_made_again_it_has_at_once_what_was_in_memory_and_is_locked_again(removed, tmp_path):
+    path = tmp_path / "state"
+    path.mkdir()
+    await removed.reopen()
+    assert removed.write_fault == ""
+    assert read_floor(path) == StoredFloor(OWN, 1, AS_BEFORE)
+    with pytest.raises(StartError, match="is in use"):
+        opened(path)
+    await removed.raise_epoch("compute", Epoch(5))
+    assert read_floor(path) == StoredFloor(OWN, 1, FloorRecord(Generation(7), {"compute": Epoch(5)}))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [FloorRecord(), FloorRecord(Generation(6), {"compute": Epoch(3)}), AS_BEFORE],
+)
+async def test_what_is_not_above_memory_gives_way_to_it(removed, tmp_path, found):
+    kept_by_another(tmp_path / "state", found)
+    await removed.reopen()
+    assert removed.write_fault == ""
+    assert read_floor(tmp_path / "state") == StoredFloor(OWN, 1, AS_BEFORE)
+
+
+async def test_a_series_that_was_given_up_gives_way_whatever_it_says(tmp_path):
+    path = tmp_path / "state"
+    with closing(opened(path, series=2)) as floor:
+        shutil.rmtree(path)
+        with pytest.raises(FloorUnavailable):
+            await floor.raise_generation(Generation(7))
+        kept_by_another(path, FloorRecord(Generation(99)))
+        await floor.reopen()
+        assert floor.write_fault == ""
+        assert read_floor(path) == StoredFloor(OWN, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (
+            lambda path: kept_by_another(path, FloorRecord(Generation(8))),
+            "was replaced by one with a higher floor: rest",
+        ),
+        (lambda path: kept_by_another(path, FloorRecord(), slot=OTHER), f"holds the floor of {OTHER}"),
+        (lambda path: kept_by_another(path, FloorRecord(), series=2), "the floor in state_dir is of series 2"),
+        (
+            lambda path: (path.mkdir(), (path / FILE).write_text("{}")),
+            "one with a damaged floor: `sidecar floor reset`",
+        ),
+        (lambda path: path.touch(), "can't be used: Not a directory"),
+    ],
+)
+async def test_what_may_not_be_undercut_or_is_anothers_is_left_alone(removed, tmp_path, make, fault):
+    path = tmp_path / "state"
+    make(path)
+    before = (path / FILE).read_bytes() if path.is_dir() else b""
+    open_before = descriptors()
+    await removed.reopen()
+    assert fault in removed.write_fault
+    assert removed.current == AS_BEFORE, "what is known holds"
+    assert descriptors() == open_before
+    if path.is_dir():
+        assert (path / FILE).read_bytes() == before
+        StateDir.open(path).close()  # it isn't locked either
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    path.mkdir()
+    await removed.reopen()
+    assert removed.write_fault == ""
+
+
+async def test_one_that_another_process_has_taken_meanwhile_is_left_to_it(removed, tmp_path):
+    with closing(opened(tmp_path / "state")):
+        await removed.reopen()
+        assert "is in use by another process" in removed.write_fault
+    await removed.reopen()
+    assert removed.write_fault == ""
+
+
+async def test_one_that_was_moved_away_is_gone_too(tmp_path):
+    path = tmp_path / "state"
+    with closing(opened(path)) as floor:
+        path.rename(tmp_path / "moved")
+        path.mkdir()
+        with pytest.raises(FloorUnavailable, match="reads back other than it was written"):
+            await floor.raise_generation(Generation(7))
+        await floor.reopen()
+        assert floor.write_fault == ""
+        await floor.raise_generation(Generation(8))
+        assert read_floor(path) == StoredFloor(OWN, 1, FloorRecord(Generation(8)))
+
+
+UNDER_A_VOLUME_THAT_GOES = """
+import subprocess, sys, trio
+from pathlib import Path
+from sidecar.floor import FloorFile, FloorUnavailable
+from sidecar.identity import Generation, Identity
+path = Path(sys.argv[1])
+floor = FloorFile.open(path, slot=Identity.parse("prod-eu/replica-a/2"), series=1)
+subprocess.run(["umount", "-l", path], check=True)
+try:
+    trio.run(floor.raise_generation, Generation(7))
+except FloorUnavailable:
+    trio.run(floor.reopen)
+print(floor.write_fault)
+"""
+
+
+def test_what_a_volume_that_is_gone_uncovers_is_not_taken_for_it(tmp_path):
+    """Once the volume is back, a floor that was kept there instead would be forgotten."""
+    output = said_on_a_disk_of_its_own(tmp_path, UNDER_A_VOLUME_THAT_GOES)
+    assert output == (
+        f"{tmp_path} is on another volume than when this sidecar started: mount the right one and restart the sidecar\n"
+    )
+    assert not (tmp_path / FILE).exists()
+
+
 SCOPES = st.sampled_from(["compute", "api"])
 NUMBERS = st.integers(1, 12)
 Values = dict[str, int]
@@ -423,3 +618,8 @@ async def test_a_process_without_threads_left_can_keep_nothing_and_lives_on(tmp_
         monkeypatch.setattr(trio.to_thread, "run_sync", no_thread)
         with pytest.raises(FloorUnavailable, match="can't be written: can't start new thread"):
             await floor.raise_generation(Generation(7))
+        await floor.reopen()
+        assert floor.write_fault == "the floor can't be written: can't start new thread"
+        monkeypatch.undo()
+        await floor.reopen()
+        assert floor.write_fault == ""

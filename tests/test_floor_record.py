@@ -156,3 +156,20 @@ def test_a_floor_of_another_slot_names_both():
 def test_a_series_that_was_given_up_isnt_taken_up_again():
     with pytest.raises(StartError, match=r"floor_series is 1, .* is of series 2: .*; set floor_series to 2 or more"):
         EXAMPLE.check_fits(OWN, 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "covered"),
+    [
+        (FloorRecord(), FloorRecord(), True),
+        (FloorRecord(Generation(7)), FloorRecord(), True),
+        (FloorRecord(Generation(7)), FloorRecord(Generation(7)), True),
+        (FloorRecord(Generation(7)), FloorRecord(Generation(8)), False),
+        (FloorRecord(), FloorRecord(Generation(1)), False),
+        (FloorRecord(Generation(9)), FloorRecord(None, {"s": Epoch(1)}), False),
+        (FloorRecord(None, {"s": Epoch(2), "t": Epoch(1)}), FloorRecord(None, {"s": Epoch(2)}), True),
+        (FloorRecord(None, {"s": Epoch(2), "t": Epoch(1)}), FloorRecord(None, {"t": Epoch(2)}), False),
+    ],
+)
+def test_one_covers_another_where_it_is_nowhere_below(own, other, covered):
+    assert own.covers(other) is covered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import stat
 import subprocess
@@ -155,3 +156,30 @@ def test_a_start_that_fails_keeps_no_descriptor(tmp_path):
             with pytest.raises(StartError):
                 StateDir.open(path)
         assert descriptors() == before
+
+
+def test_a_directory_that_was_made_again_is_another_one_and_can_be_locked(tmp_path):
+    path = tmp_path / "state"
+    with closing(StateDir.open(path)) as before:
+        assert before.is_in_place()
+        path.rename(tmp_path / "moved")
+        with pytest.raises(FloorUnavailable, match=f"{path} is gone: make it again, or mount it"):
+            before.is_in_place()
+        path.mkdir()
+        assert not before.is_in_place()
+        with closing(before.open_successor()) as successor:
+            assert successor.is_in_place()
+            successor.replace(b"one")
+            assert read_kept(path) == b"one"
+            with pytest.raises(StartError, match="is in use"):
+                before.open_successor()
+
+
+def test_one_that_is_seen_through_another_mount_is_no_successor(tmp_path, monkeypatch):
+    with closing(StateDir.open(tmp_path)) as before:
+        before.close()
+        elsewhere = os.open("/proc", os.O_RDONLY)
+        before._directory, before._lock = elsewhere, os.dup(elsewhere)
+        with pytest.raises(FloorUnavailable, match=f"{tmp_path} is on another volume than when this sidecar started"):
+            before.open_successor()
+        StateDir.open(tmp_path).close()

@@ -24,7 +24,9 @@ def visit(house, claim=None):
 async def test_the_state_of_an_exclusive_listener_names_who_holds_it(house):
     assert house.gate.state().holder is None
     place = Exclusive()
-    place.give(Connection(1, "compute", None, None, 0.0, controller=ControllerName("c")))
+    holder = Connection(1, "compute", None, None, 0.0)
+    holder.controller = ControllerName("c")
+    place.give(holder)
     house.gate = replace(house.gate, exclusive=place)
     assert house.gate.state().holder == Holder(ControllerName("c"), None)
 
@@ -32,8 +34,7 @@ async def test_the_state_of_an_exclusive_listener_names_who_holds_it(house):
 async def test_an_epoch_counts_as_checked_only_where_epochs_are_required(house):
     claim = replace(CLAIM, epoch=Epoch(5))
     assert visit(house, claim).checked_epoch is None
-    rules = replace(house.gate.rules, require=house.gate.rules.require | {Requirement.EPOCH})
-    house.gate = replace(house.gate, rules=rules)
+    house.require(also={Requirement.EPOCH})
     assert visit(house, claim).checked_epoch == Epoch(5)
     assert visit(house).checked_epoch is None
 

@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import pytest
+import trio
 from prometheus_client import CollectorRegistry
 
 from sidecar.assignment import Assignment
@@ -11,6 +13,7 @@ from sidecar.floor import FloorInMemory
 from sidecar.gates import Gates
 from sidecar.metrics import Metrics
 from sidecar.reasons import Advice, End
+from sidecar.relay import boot_clock
 from sidecar.roster import Roster, Step
 from sidecar.standing import Standing
 
@@ -32,6 +35,9 @@ def gates(text=TEXT):
         standing=Standing(SimpleNamespace(pending=list), front, FloorInMemory()),
         roster=Roster(connections=9, pending=9),
         lifecycle=SimpleNamespace(refusing=False),
+        relay=None,
+        lifelines={},
+        parting=None,
         metrics=metrics,
         journal=None,
     )
@@ -46,8 +52,8 @@ async def test_each_listener_has_its_own():
     each, _ = gates()
     assert each.of("a").exclusive is not None
     assert each.of("b").exclusive is None
-    assert each.of("a").raise_epoch is None
-    floor = each.of("b").raise_epoch.__self__
+    assert each.of("a").epoch_floor is None
+    floor = each.of("b").epoch_floor
     assert isinstance(floor, EpochFloor)
     assert floor.scope == "s"
     assert str(each.of("b").upstream) == "127.0.0.1:2102"
@@ -77,7 +83,7 @@ async def test_a_rebuild_puts_new_values_into_effect_and_keeps_the_one_place():
 async def test_when_the_shadow_ends_an_exclusive_listener_has_one_connection_again():
     each, _ = gates(TEXT + "enforcement: shadow\n")
     roster = each._roster
-    connections = [roster.enter(name, peer=None, local=None, now=0.0) for name in ("a", "a", "b")]
+    connections = [roster.enter(name, None, None, 0.0) for name in ("a", "a", "b")]
     for connection in connections:
         roster.take_place(connection)
         connection.step = Step.ADMITTED
@@ -95,3 +101,13 @@ async def test_the_state_is_the_moments():
     assert each.of("a").state().draining
     each._standing.front.floor_fault = "disk full"
     assert each.of("a").state().floor is None
+
+
+async def test_the_relay_holds_itself_to_the_freshness_of_what_it_rests_on_but_not_in_the_shadow():
+    each, _ = gates(TEXT + "enforcement: shadow\n")
+    each.fence(trio.current_time() + 30)
+    assert each.of("a").fence.until == float("inf")
+    each.rebuild(config())
+    assert each.of("a").fence.until == pytest.approx(boot_clock() + 30, abs=1)
+    each.fence(trio.current_time() + 60)
+    assert each.of("a").fence.until == pytest.approx(boot_clock() + 60, abs=1)

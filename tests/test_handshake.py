@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sidecar.admission import Admitted, Floor, Peer, Requirement, Rules, State
 from sidecar.assignment import Assignment, Unassigned, Unavailable
-from sidecar.handshake import Handshake, Wait
+from sidecar.handshake import UNPROVEN, Desk, Handshake, Wait
 from sidecar.identity import Epoch, Generation, Identity
 from sidecar.preface.claim import Claim, TlvTypes, write_claim
 from sidecar.preface.proxy_v2 import write_header
@@ -24,7 +24,7 @@ VECTORS = json.loads((Path(__file__).parent / "vectors" / "preface.json").read_t
 
 
 def new(*, rules=RULES, tlvs=None, peer=None):
-    return Handshake(rules, tlvs or TlvTypes(), peer or Peer())
+    return Handshake(Desk(rules, tlvs or TlvTypes()), peer or UNPROVEN)
 
 
 def test_a_complete_claim_waits_for_the_authority_and_keeps_what_came_after_it():
@@ -183,3 +183,68 @@ def test_the_epoch_floor_is_named_where_the_epoch_was_the_reason(epoch, named):
     assert isinstance(verdict, Refused)
     assert handshake.answer(verdict, ASSIGNED, floor, full=True).epoch == named
     assert handshake.answer(verdict, ASSIGNED, floor, full=False).epoch is None
+
+
+def test_a_controller_that_comes_again_is_told_the_assignment_that_holds_by_then():
+    """Claims and answers are remembered; what they amount to isn't."""
+    for generation, verdict in ((7, "admitted"), (8, "generation_stale"), (7, "admitted")):
+        own = Assignment(Generation(generation), U1)
+        handshake = new()
+        assert handshake.receive(preface(answer=True), QUIET) is Wait.AUTHORITY
+        answer = handshake.answer(handshake.decide(own, QUIET), own, Floor(), full=True)
+        assert (answer.verdict, answer.generation) == (verdict, Generation(generation))
+
+
+def test_a_claim_that_was_right_on_one_listener_is_decided_anew_on_another():
+    data = preface()
+    assert new().receive(data, QUIET) is Wait.AUTHORITY
+    assert new(rules=Rules(WRONG.identity, RULES.require)).receive(data, QUIET).reason is Reason.IDENTITY_MISMATCH
+    assert new().receive(data, State(draining=True)) == Refused(Reason.DRAINING)
+
+
+def test_what_is_passed_on_is_no_longer_the_callers_buffer():
+    buffer = bytearray(preface() + b"PING")
+    handshake = new()
+    handshake.receive(buffer, QUIET)
+    buffer[-4:] = b"PONG"
+    assert handshake.payload == b"PING"
+
+
+def test_what_came_after_the_preface_is_taken_once_and_kept_no_longer():
+    handshake = new()
+    handshake.receive(preface() + b"PING", QUIET)
+    assert handshake.length == len(preface())
+    assert handshake.take_payload() == b"PING"
+    assert handshake.take_payload() == b""
+
+
+def test_a_desk_remembers_a_claim_and_forgets_when_there_are_too_many():
+    desk = Desk(RULES, TlvTypes())
+    one, two = Handshake(desk, UNPROVEN), Handshake(desk, UNPROVEN)
+    for handshake in (one, two):
+        assert handshake.receive(preface(), QUIET) is Wait.AUTHORITY
+    assert one.claim is two.claim
+    for number in range(1000):
+        claim = Claim(OWN, Generation(number + 1), U1)
+        assert Handshake(desk, UNPROVEN).receive(preface(claim), QUIET) is Wait.AUTHORITY
+    assert len(desk._seen) <= 128
+    wrong = Handshake(desk, UNPROVEN)
+    assert wrong.receive(preface(WRONG), QUIET).reason is Reason.IDENTITY_MISMATCH
+
+
+def test_a_desk_remembers_nothing_of_a_peer_that_has_proved_something():
+    desk = Desk(RULES, TlvTypes())
+    strange = Peer(proven=True, slot=Identity("prod-eu", "replica-a", 3))
+    assert Handshake(desk, strange).receive(preface(), QUIET).reason is Reason.IDENTITY_CONFLICT
+    assert Handshake(desk, UNPROVEN).receive(preface(), QUIET) is Wait.AUTHORITY
+
+
+def test_a_decision_on_what_has_not_changed_is_the_same_one_and_on_anything_else_a_new_one():
+    handshake = new()
+    handshake.receive(preface(), QUIET)
+    verdict = handshake.decide(ASSIGNED, QUIET)
+    assert handshake.decide(ASSIGNED, QUIET) is verdict
+    eight = Assignment(Generation(8), U1)
+    assert handshake.decide(eight, QUIET).reason is Reason.GENERATION_STALE
+    assert handshake.decide(ASSIGNED, State(draining=True)).reason is Reason.DRAINING
+    assert handshake.decide(ASSIGNED, QUIET) == verdict

@@ -256,6 +256,40 @@ async def test_a_handler_that_fails_is_a_500_with_its_traceback_in_the_log_and_n
         assert served.log.lines == [("http_handler_failed", {"method": "GET", "path": "/fail"})]
 
 
+async def test_a_handler_that_waits_holds_up_its_own_connection_alone() -> None:
+    may_answer = trio.Event()
+
+    async def wait(_request: Request) -> Response:
+        await may_answer.wait()
+        return text("at last")
+
+    listener = MemoryListener()
+    async with serving(listener, {**ROUTES, ("GET", "/wait"): wait}), trio.open_nursery() as nursery:
+        answers: list[Answer] = []
+
+        async def ask_and_wait() -> None:
+            answers.extend(parse(await ask(listener.connect(), get("/wait"), get("/echo"))))
+
+        nursery.start_soon(ask_and_wait)
+        await trio.testing.wait_all_tasks_blocked()
+        (other,) = parse(await ask(listener.connect(), get("/echo")))
+        assert (other.status, answers) == (200, [])
+        may_answer.set()
+    assert [answer.body for answer in answers] == [b"at last\n", b"GET /echo None\n"]
+
+
+async def test_a_handler_that_fails_after_it_has_waited_is_a_500_too() -> None:
+    async def fail(_request: Request) -> Response:
+        await trio.lowlevel.checkpoint()
+        raise LookupError("no idea")
+
+    listener = MemoryListener()
+    async with serving(listener, {("GET", "/fail"): fail}) as served:
+        (answer,) = parse(await ask(listener.connect(), get("/fail")))
+        assert answer.status == 500
+        assert [event for event, _ in served.log.lines] == ["http_handler_failed"]
+
+
 # --- connections
 
 

@@ -20,18 +20,18 @@ PACKAGE = ROOT / "sidecar"
 # From the bottom up: a module imports from the layers below its own. A package counts as one entry with all it holds.
 LAYERS = {
     "words": {"errors", "identity", "reasons"},
-    "pure": {"admission", "assignment", "config", "dialler", "handshake", "preface"},
+    "pure": {"admission", "assignment", "config", "dialler", "handoff_format", "handshake", "preface"},
     "seams": {
         *("accept", "authority", "bind", "descriptors", "exposition", "http_server", "line_sink", "log", "metrics"),
-        *("floor", "proc_net", "relay", "sockets", "upstream"),
+        *("floor", "lifeline", "parting", "proc_net", "relay", "sockets", "upstream"),
     },
     "flow": {
         *("arrival", "connection", "epoch_floor", "exclusive", "gate", "journal", "lifecycle", "listener", "passage"),
-        *("roster", "standing"),
+        *("eager", "hand_over", "roster", "standing"),
     },
     "edges": {
         *("__main__", "admin", "app", "cli", "client", "client_blocking", "control", "demo", "exposure", "gates"),
-        *("opening", "rebind", "reload", "telemetry"),
+        *("handoff", "opening", "rebind", "reload", "telemetry", "vitals"),
     },
 }
 
@@ -41,6 +41,10 @@ SEAMS_THAT_LEAN_ON_ANOTHER = {
     ("authority", "metrics"),  # a reading is timed and counted where it happens, whoever asked for it
     ("metrics", "exposition"),  # one library in two files: what is counted, and how it is written out
     ("log", "line_sink"),  # a line's form, and getting it out
+    ("accept", "sockets"),  # the options that a listening socket hands on are those of any other
+    ("lifeline", "log"),  # when the receiver comes and goes is worth a line, and nobody else sees it
+    ("lifeline", "sockets"),  # the kernel's words
+    ("parting", "sockets"),  # as for the relay
     ("relay", "sockets"),  # the socket options that trio has no words for are the same ones
     ("upstream", "sockets"),  # as above
 }
@@ -52,7 +56,7 @@ ONLY_IN = {
     "pydantic": {"config"},
     "structlog": {"log"},
     "yaml": {"config"},
-    "socket": {*LAYERS["seams"], "client_blocking", "cli.admin_client"},  # the last two run without trio
+    "socket": {*LAYERS["seams"], "client_blocking", "cli.admin_client", "handoff"},  # the last three work without trio
     "asyncio": set(),
     "ssl": set(),
 }

@@ -32,7 +32,8 @@ class House:
 
     def connect(self, *, lives=float("inf"), step=Step.ADMITTED):
         peer = inet("192.0.2.1", 51000)
-        connection = self.roster.enter("compute", peer=peer, local=peer, now=trio.current_time())
+        connection = self.roster.enter("compute", peer, peer, trio.current_time())
+        self.roster.wait(connection)
         if step is not Step.PREFACE:
             assert self.roster.take_place(connection)
         connection.step = step
@@ -40,7 +41,8 @@ class House:
         return connection
 
     async def _live(self, connection, lives):
-        with connection.scope:
+        with trio.CancelScope() as scope:
+            connection.interrupt = scope.cancel
             await trio.sleep(lives)
         self.ends.append((trio.current_time(), connection.ended_by))
         self.roster.leave(connection)

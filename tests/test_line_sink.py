@@ -107,3 +107,16 @@ def test_a_stream_without_a_descriptor_is_simply_written_to():
     assert stream.getvalue() == "here\n"
     stream.close()
     sink(stream).line("closed")
+
+
+def test_a_regular_file_is_written_where_it_stands_and_holds_every_line(tmp_path):
+    with open(tmp_path / "log", "w+") as stream:
+        stream.write("before\n")
+        stream.flush()
+        each = sink(stream)
+        for number in range(3):
+            each.line(f"{number} " + "x" * 10_000)
+        stream.seek(0)
+        lines = stream.read().splitlines()
+    assert [line[:6].rstrip(" x") for line in lines] == ["before", "0", "1", "2"]
+    assert {len(line) for line in lines[1:]} == {10_002}

@@ -6,12 +6,14 @@ import errno
 import socket
 from contextlib import ExitStack
 from ipaddress import ip_network
+from types import SimpleNamespace
 
 import pytest
 import trio
 import trio.testing
 from prometheus_client import CollectorRegistry
 
+from sidecar.accept import AcceptFailed
 from sidecar.bind import BACKLOG
 from sidecar.listener import BACK_OFF_SECONDS, SAY_AGAIN_SECONDS, Listener
 from sidecar.metrics import Metrics
@@ -24,13 +26,16 @@ class RecordingGate:
 
     def __init__(self, metrics, roster):
         self.metrics, self.roster = metrics.listener("compute"), roster
+        self.times = SimpleNamespace(keepalive=30.0)
+        self.clock = trio.current_time
+        self.relay = SimpleNamespace(arrived=lambda: None)
         self.served = []
         self.serve_ended = trio.Event()
 
 
-async def record(gate, stream, connection, verdict):
+def record(_nursery, gate, sock, connection, verdict):
     """Stands where the spine does."""
-    async with stream:
+    with sock:
         gate.served.append((connection, verdict))
         gate.serve_ended.set()
     gate.roster.leave(connection)
@@ -38,7 +43,7 @@ async def record(gate, stream, connection, verdict):
 
 @pytest.fixture(autouse=True)
 def no_spine(monkeypatch):
-    monkeypatch.setattr("sidecar.listener.serve", record)
+    monkeypatch.setattr("sidecar.listener.begin", record)
 
 
 class RecordingLogger:
@@ -105,7 +110,7 @@ async def test_an_address_that_may_not_connect_is_refused_before_it_says_anythin
 
 async def test_when_every_place_is_taken_a_connection_is_refused_at_accept(registry, logger):
     each, gate = listener(registry, logger, connections=1)
-    holder = gate.roster.enter("compute", peer=None, local=None, now=0.0)
+    holder = gate.roster.enter("compute", None, None, 0.0)
     assert gate.roster.take_place(holder)
     await dial(each, gate)
     assert [given for _, given in gate.served] == [Refused(Reason.OVER_CAPACITY)]
@@ -118,47 +123,66 @@ async def test_those_in_the_queue_are_taken_before_it_is_closed(registry, logger
         with ExitStack() as clients:
             for _ in range(3):
                 clients.enter_context(socket.create_connection(listening.socket.getsockname()))
-            with trio.fail_after(5):
-                await each.take_last(listening, nursery)
+            each.take_last(listening, nursery)
         await trio.testing.wait_all_tasks_blocked()
     assert len(gate.served) == 3
 
 
-async def test_an_error_while_the_queue_is_taken_costs_no_one_else(registry, logger, nursery, monkeypatch):
-    each, _ = listener(registry, logger)
-    monkeypatch.setattr("sidecar.listener.has_waiting", lambda _: True)
-    failing = FailingListener(errno.ECONNABORTED)
-    await each.take_last(failing, nursery)
-    assert failing.socket.attempts == BACKLOG, "and one who goes on coming doesn't hold up the end"
-
-
-class FailingSocket:
+class FailingAcceptor:
     """Has no connection to give: the same error every time."""
 
     def __init__(self, number):
         self._number = number
         self.attempts = 0
 
-    async def accept(self):
+    def __call__(self, _listening):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def keep_alive(self, seconds):
+        pass
+
+    async def wait(self):
         await trio.lowlevel.checkpoint()
-        self.attempts += 1
         if self.attempts > 10_000:
             await trio.sleep_forever()  # a loop that doesn't wait would otherwise never let the clock jump
-        raise OSError(self._number, "Too many open files")
+
+    def accept(self):
+        self.attempts += 1
+        raise AcceptFailed(OSError(self._number, "Too many open files"))
 
 
-class FailingListener:
-    def __init__(self, number):
-        self.socket = FailingSocket(number)
+@pytest.fixture
+def failing(monkeypatch):
+    def install(number):
+        acceptor = FailingAcceptor(number)
+        monkeypatch.setattr("sidecar.listener.Acceptor", acceptor)
+        return acceptor
+
+    return install
 
 
-async def test_out_of_descriptors_it_waits_and_says_so_once_a_second(registry, logger, nursery, autojump_clock):
+async def test_an_error_while_the_queue_is_taken_costs_no_one_else(registry, logger, nursery, failing):
     each, _ = listener(registry, logger)
-    failing = FailingListener(errno.EMFILE)
-    nursery.start_soon(each.serve, failing, nursery)
+    acceptor = failing(errno.ECONNABORTED)
+    each.take_last(None, nursery)
+    assert acceptor.attempts == BACKLOG, "and one who goes on coming doesn't hold up the end"
+
+
+async def test_out_of_descriptors_it_waits_and_says_so_once_a_second(
+    registry, logger, nursery, failing, autojump_clock
+):
+    each, _ = listener(registry, logger)
+    acceptor = failing(errno.EMFILE)
+    nursery.start_soon(each.serve, None, nursery)
     await trio.sleep(5.05)
     nursery.cancel_scope.cancel()
-    attempts = failing.socket.attempts
+    attempts = acceptor.attempts
     assert attempts == pytest.approx(5 / BACK_OFF_SECONDS, abs=2)
     assert len(logger.warnings) == pytest.approx(5 / SAY_AGAIN_SECONDS, abs=1)
     assert logger.warnings[0][1:] == ("accept_failed", {"listener": "compute", "error": "Too many open files"})
@@ -166,11 +190,11 @@ async def test_out_of_descriptors_it_waits_and_says_so_once_a_second(registry, l
     assert registry.get_sample_value("identity_sidecar_accept_errors_total", labels) == attempts
 
 
-async def test_an_error_of_one_connection_makes_it_wait_for_nothing(registry, logger, nursery, autojump_clock):
+async def test_an_error_of_one_connection_makes_it_wait_for_nothing(registry, logger, nursery, failing, autojump_clock):
     each, _ = listener(registry, logger)
-    failing = FailingListener(errno.ECONNABORTED)
-    nursery.start_soon(each.serve, failing, nursery)
+    acceptor = failing(errno.ECONNABORTED)
+    nursery.start_soon(each.serve, None, nursery)
     await trio.sleep(1)
     nursery.cancel_scope.cancel()
-    assert failing.socket.attempts > 1000
+    assert acceptor.attempts > 1000
     assert len(logger.warnings) == 1

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import time
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,6 +126,72 @@ def test_two_loggers_have_nothing_in_common() -> None:
     assert other.getvalue() == ""
 
 
+# --- the same line in other ways
+
+values = st.one_of(
+    st.none(), st.text(), st.binary(), st.integers(), st.floats(allow_nan=False), st.just(Identity("a", "b", 1))
+)
+fields = st.dictionaries(st.sampled_from(["peer", "claim", "own", "seconds"]), values)
+LEVELS = ["debug", "info", "warning", "error"]
+
+
+def without_time(text: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z", "T", text, count=1)
+
+
+@given(st.sampled_from(LEVELS), fields, st.booleans())
+def test_a_line_is_the_one_that_structlogs_processors_make(level: str, fields: dict[str, object], faulty: bool) -> None:
+    if faulty:
+        fields["exc_info"] = ValueError("bad")
+    stream = io.StringIO()
+    event: structlog.typing.EventDict = {"event": "x", **fields}
+    for processor in (
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ):
+        event = processor(None, level, event)
+    first = {key: event.pop(key) for key in ("timestamp", "level", "event")}
+    theirs = to_json(first | {key: value for key, value in event.items() if value is not None})
+
+    getattr(build_logger("json", "debug", stream), level)("x", **fields)
+
+    assert without_time(stream.getvalue()) == without_time(theirs + "\n")
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize("bound", [{}, {"shard": 'a "quoted" word'}])
+@given(fields=fields.map(lambda fields: {"listener": "compute", **fields}))
+def test_fields_that_come_as_json_make_the_same_line(
+    form: str, bound: dict[str, object], fields: dict[str, object]
+) -> None:
+    one, other = io.StringIO(), io.StringIO()
+    encoded = to_json({key: value for key, value in fields.items() if value is not None})[1:-1]
+
+    build_logger(form, "info", one).bind(**bound).info("x", **fields)
+    build_logger(form, "info", other).bind(**bound).encoded("info", "x", lambda: encoded)
+
+    assert without_time(one.getvalue()) == without_time(other.getvalue())
+
+
+def test_fields_that_come_as_json_are_made_only_for_a_line() -> None:
+    build_logger("json", "info", io.StringIO()).encoded("debug", "x", lambda: pytest.fail("nobody reads it"))
+
+
+@pytest.mark.parametrize("nanoseconds", [0, 999, 1_000, 999_999_999, 1_700_000_000_123_456_789])
+def test_a_time_has_its_second_and_six_digits_after_it(monkeypatch: pytest.MonkeyPatch, nanoseconds: int) -> None:
+    stream = io.StringIO()
+    log = build_logger("json", "info", stream)
+    for later in (0, 10**9, 0):
+        monkeypatch.setattr(time, "time_ns", lambda: nanoseconds + later)  # noqa: B023  used at once
+        log.info("x")
+
+    shown = [str(line["timestamp"]) for line in json_lines(stream)]
+    second, rest = divmod(nanoseconds, 10**9)
+    expected = [datetime.fromtimestamp(second + later, UTC).replace(microsecond=rest // 1000) for later in (0, 1, 0)]
+    assert shown == [f"{each:%Y-%m-%dT%H:%M:%S.%f}Z" for each in expected]
+
+
 # --- what comes from the wire
 
 
@@ -214,6 +284,12 @@ def test_json_for_pages_is_printable_ascii_too() -> None:
 # --- the rate limit on refusals
 
 
+def test_a_refusal_that_leaves_no_line_isnt_put_into_words() -> None:
+    refusals = Refusals(per_second=0)
+    refusals.log.refused("connection_refused", Reason.FENCED, lambda: pytest.fail("nobody reads it"))
+    assert refusals.left_out == 1
+
+
 class Refusals:
     """A RefusalLog, what it wrote, and what it said that it left out."""
 
@@ -229,7 +305,7 @@ class Refusals:
 
     def refuse(self, times: int, reason: Reason = Reason.GENERATION_STALE) -> None:
         for _ in range(times):
-            self.log.refused("connection_refused", reason, peer="10.0.0.7:41000")
+            self.log.refused("connection_refused", reason, lambda: {"peer": "10.0.0.7:41000"})
 
     def lines(self, event: str = "connection_refused") -> list[dict[str, object]]:
         return [line for line in json_lines(self.stream) if line["event"] == event]
@@ -336,7 +412,8 @@ def test_lines_and_left_out_counts_add_up_to_every_refusal(per_second: int, happ
 def test_the_last_refusals_are_remembered_whether_logged_or_not() -> None:
     refusals = Refusals(per_second=1)
     for port in range(100):
-        refusals.log.refused("connection_refused", Reason.DRAINING, peer=f"10.0.0.7:{port}", claim=None)
+        fields = {"peer": f"10.0.0.7:{port}", "claim": None}
+        refusals.log.refused("connection_refused", Reason.DRAINING, partial(dict, fields))
     refusals.clock.now += 2.5
 
     recent = refusals.log.recent()

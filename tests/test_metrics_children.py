@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter
 
-from sidecar.metrics.children import children, value
+from sidecar.metrics.children import children
 from sidecar.reasons import Probe
 
 
@@ -25,14 +25,3 @@ def test_a_child_counts_under_its_members_word() -> None:
     made[Probe.LOCAL].inc(3)
 
     assert registry.get_sample_value("knocks_total", {"kind": "local_probe"}) == 3
-
-
-def test_a_value_is_what_counter_and_gauge_stand_at() -> None:
-    registry = CollectorRegistry()
-    counter = Counter("bytes_total", "Bytes.", registry=registry)
-    gauge = Gauge("doors", "Doors.", registry=registry)
-
-    counter.inc(2**40)
-    gauge.set(-2)
-
-    assert (value(counter), value(gauge)) == (2**40, -2)

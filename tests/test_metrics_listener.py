@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -123,9 +124,9 @@ def test_listeners_count_apart() -> None:
 def test_bytes_are_counted_by_direction() -> None:
     scraped = Scraped()
 
-    scraped.listener.forwarded_up.inc(3)
-    scraped.listener.forwarded_down.inc(70_000)
-
+    traffic = SimpleNamespace(up=3, down=70_000)
+    scraped.listener.follow(traffic)
+    scraped.listener.catch_up()
     assert scraped.value("forwarded_bytes_total", direction="up") == 3
     assert scraped.value("forwarded_bytes_total", direction="down") == 70_000
 
@@ -168,7 +169,7 @@ def test_counts_for_people_leave_out_what_never_happened() -> None:
     scraped.listener.rejected(Reason.DRAINING)
     scraped.listener.probe(Probe.CLOSED_BEFORE_PREFACE)
     scraped.listener.admitted(Basis.AUTHORITY)
-    scraped.listener.forwarded_up.inc(10)
+    scraped.listener.follow(SimpleNamespace(up=10, down=0))
 
     assert scraped.listener.counts() == {
         "accepted": 4,

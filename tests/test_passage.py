@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import select
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from sidecar.accept import has_waiting
 from sidecar.admission import Floor, Requirement, State
 from sidecar.assignment import Assignment
 from sidecar.exclusive import MOST_TAKEOVERS, Exclusive
@@ -42,6 +43,16 @@ async def admit(house, process, claim=CLAIM):
         upstream = await process.accept()
     await wait_all_tasks_blocked(0.01)
     return controller, upstream, connection
+
+
+def has_waiting(listener):
+    """Whether somebody waits in the kernel's queue."""
+    return bool(select.select([listener.socket.fileno()], [], [], 0)[0])
+
+
+def floor_that(raises):
+    """An epoch floor that always has something to raise, and how."""
+    return SimpleNamespace(holds=lambda _epoch: False, raise_to=raises)
 
 
 async def close(*streams):
@@ -147,7 +158,7 @@ async def test_a_dial_that_fails_after_a_higher_epoch_has_cut_the_holder_is_coun
         await exclusive.roster.wait_ended(connection)
         return kept
 
-    exclusive.gate = replace(exclusive.gate, raise_epoch=keep_and_cut)
+    exclusive.gate = replace(exclusive.gate, epoch_floor=floor_that(keep_and_cut))
     controller, _, _ = await exclusive.connect()
     async with controller:
         await controller.send_all(preface(named("a", epoch=6), answer=True))
@@ -263,6 +274,7 @@ async def test_who_passed_in_the_shadow_and_is_dialled_for_when_it_ends_is_refus
         house.gate = replace(house.gate, shadow=False)
         return stream
 
+    monkeypatch.setattr(sidecar.passage, "connect_now", lambda _address: None)
     monkeypatch.setattr(sidecar.passage, "connect", connect_while_the_shadow_ends)
     house.gate = in_shadow(house.gate)
     controller, _, _ = await house.connect()
@@ -297,8 +309,8 @@ class Floors:
     def __init__(self, house, *, works=True):
         self.house, self.works = house, works
         self.raised = []
-        rules = replace(house.gate.rules, require=house.gate.rules.require | {Requirement.EPOCH})
-        house.gate = replace(house.gate, rules=rules, raise_epoch=self.raise_to)
+        house.require(also={Requirement.EPOCH})
+        house.gate = replace(house.gate, epoch_floor=floor_that(self.raise_to))
 
     async def raise_to(self, epoch, *, looks=True):
         self.raised.append((epoch, looks and not has_waiting(self.house.process.listener)))
@@ -345,20 +357,19 @@ async def test_an_epoch_whose_keeping_hangs_is_given_up_with_the_budget_and_the_
     async def hang(epoch):
         await trio.sleep_forever()
 
-    exclusive.gate = replace(exclusive.gate, raise_epoch=hang)
+    exclusive.gate = replace(exclusive.gate, epoch_floor=floor_that(hang))
     controller, _, _ = await exclusive.connect()
     began = trio.current_time()
     async with controller:
         await controller.send_all(preface(named("a", epoch=6), answer=True))
         assert (await answer_of(controller)).verdict == "floor_unavailable"
     assert trio.current_time() - began == pytest.approx(5, abs=0.5)
-    assert not exclusive.gate.exclusive.turn.locked()
+    assert exclusive.gate.exclusive.turn.value == 1
 
 
 async def test_an_epoch_that_is_not_required_raises_nothing(house, process):
     floors = Floors(house)
-    rules = replace(house.gate.rules, require=house.gate.rules.require - {Requirement.EPOCH})
-    house.gate = replace(house.gate, rules=rules)
+    house.require(without={Requirement.EPOCH})
     controller, upstream, _ = await admit(house, process, named("a", epoch=5))
     assert floors.raised == []
     await close(controller, upstream)
@@ -384,8 +395,8 @@ async def test_the_local_process_is_told_who_dials_and_which_life_this_is(house,
 
 
 async def test_of_one_that_the_shadow_let_through_the_local_process_is_told_no_name(house, process):
-    rules = replace(house.gate.rules, require=house.gate.rules.require | {Requirement.EPOCH})
-    house.gate = replace(in_shadow(house.gate), send_proxy=True, rules=rules)
+    house.require(also={Requirement.EPOCH})
+    house.gate = replace(in_shadow(house.gate), send_proxy=True)
     rival = replace(named("rival", epoch=9), generation=Generation(6))
     controller, upstream, _ = await admit(house, process, rival)
     async with controller, upstream:
@@ -394,12 +405,8 @@ async def test_of_one_that_the_shadow_let_through_the_local_process_is_told_no_n
 
 
 async def test_a_slot_that_names_only_its_instance_is_told_as_far_as_it_goes(house, process):
-    rules = replace(
-        house.gate.rules,
-        require=frozenset({Requirement.IDENTITY, Requirement.INSTANCE}),
-        given=frozenset({Requirement.INSTANCE}),
-    )
-    house.gate = replace(house.gate, rules=rules, send_proxy=True)
+    house.require(without={Requirement.GENERATION}, given=frozenset({Requirement.INSTANCE}))
+    house.gate = replace(house.gate, send_proxy=True)
     house.authority.newest = Assignment(None, U1)
     controller, upstream, _ = await admit(house, process, Claim(OWN, None, U1))
     assert str(U1).encode() in await upstream.receive_some()

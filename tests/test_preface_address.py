@@ -1,4 +1,4 @@
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 from hypothesis import given
@@ -30,6 +30,20 @@ UNIX = UnixAddress(b"/run/ctl.sock")
 )
 def test_addresses_are_shown_in_one_line(address, text):
     assert str(address) == text
+
+
+@pytest.mark.parametrize("host", ["192.0.2.10", "2001:db8::10", "::ffff:192.0.2.10", "fe80::1%eth0"])
+def test_an_end_is_what_the_kernel_names_so_however_often(host):
+    for port in (1, 2, 1):
+        assert InetAddress.parse(host, port) == InetAddress(ip_address(host), port)
+    with pytest.raises(ValueError, match="localhost"):
+        InetAddress.parse("localhost", 1)
+
+
+def test_hosts_of_both_versions_with_the_same_number_stay_apart():
+    """What is remembered of one must not be taken for the other."""
+    for host, text in ((IPv4Address(1), "0.0.0.1:1"), (IPv6Address(1), "[::1]:1"), (IPv4Address(1), "0.0.0.1:1")):
+        assert str(InetAddress(host, 1)) == text
 
 
 def test_values_are_valid_once_constructed():

@@ -8,16 +8,19 @@ from hypothesis import strategies as st
 
 from sidecar.errors import MalformedValue
 from sidecar.identity import ControllerName, Epoch, Generation, Identity, Instance
+from sidecar.preface import claim as module
 from sidecar.preface.claim import (
     AnswerRequest,
     Claim,
     Malformed,
     ReceivedClaim,
     TlvTypes,
+    claim_of,
     read_claim,
     write_claim,
 )
 from sidecar.preface.proxy_v2 import Command, Tlv, read_header, write_header
+from sidecar.preface.tlv import REMEMBERED, read_block, write_block
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "preface.json").read_text())["vectors"]
 UID = "3f0c9a52-7d41-4c7e-9a56-0b8f6f1f2d31"
@@ -133,6 +136,37 @@ def test_the_longest_valid_values_are_shown_whole():
     claim = Claim(Identity("a" * 63, "b" * 63, 2**31 - 1), Generation(2**64 - 1), Instance("c" * 128))
     shown = read_claim(write_claim(claim, answer=False)).as_text()
     assert shown == {"identity": str(claim.identity), "generation": str(2**64 - 1), "instance": "c" * 128}
+
+
+# Remembered
+
+
+blocks = st.lists(
+    st.builds(
+        Tlv,
+        st.sampled_from([0x05, 0xE5, 0xE6, 0xE7, 0xE8, 0xE9, 0xEB]),
+        st.sampled_from([b"a/b/0", b"a/b/1", b"1", b"2", b"", b"\xff", bytes(700)]),
+    ),
+    max_size=6,
+).map(write_block)
+
+
+@given(blocks, st.sampled_from([TlvTypes(), TlvTypes(identity=0x05)]))
+def test_a_claim_that_comes_again_is_the_same_on_each_listener(block, types):
+    for each in (types, TlvTypes(instance=0x06), types):
+        assert claim_of(bytes(memoryview(block)), each) == read_claim(read_block(block).tlvs, each)
+
+
+def test_strangers_cant_make_it_remember_more_than_a_few_claims():
+    for number in range(10 * REMEMBERED):
+        claim_of(write_block([Tlv(0xE5, b"%d" % number)]))
+    assert module._remembered.cache_info().currsize == REMEMBERED
+
+
+def test_who_changes_the_text_of_a_claim_changes_their_own_copy():
+    claim = ReceivedClaim(RIGHT.identity)
+    claim.as_text().clear()
+    assert claim.as_text() == {"identity": "prod-eu/replica-a/2"}
 
 
 # Types

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import threading
 from types import SimpleNamespace
 
 import pytest
 import trio
 from prometheus_client import CollectorRegistry
 
+from sidecar import reload
+from sidecar.cli import admin_client
 from sidecar.config import ConfigurationError, Problem, load
 from sidecar.lifecycle import Lifecycle
 from sidecar.log import LogSwitch, RefusalLog, build_logger
@@ -38,7 +41,7 @@ class House:
         self.text = BEFORE
         self.reload = Reload(
             config(BEFORE),
-            self._reread,
+            self.reread,
             descriptors,
             SimpleNamespace(rebuild=self.rebuilt.append),
             roster,
@@ -49,7 +52,7 @@ class House:
             self.logger,
         )
 
-    def _reread(self):
+    def reread(self):
         return config(self.text)
 
     def value(self, name, **labels):
@@ -59,7 +62,7 @@ class House:
 async def test_everything_that_may_change_is_handed_on():
     house = House()
     house.text = BEFORE + "limits: {connections: 7}\nlog: {level: error, refusals_per_second: 3}\n"
-    assert house.reload() == []
+    assert await house.reload.from_file() == []
     assert house.value("connections_limit") == 7
     assert house.reload.refusals.per_second == 3
     assert house.rebuilt == [house.reload.config]
@@ -73,19 +76,19 @@ async def test_everything_that_may_change_is_handed_on():
 async def test_a_file_that_is_wrong_changes_nothing_and_every_problem_is_said():
     house = House()
     house.text = BEFORE + "limits: {connections: 0, pendign: 3}\n"
-    problems = house.reload()
+    problems = await house.reload.from_file()
     assert len(problems) == 2
     assert house.rebuilt == []
     assert house.value("config_last_reload_successful") == 0
     house.text = BEFORE
-    assert house.reload() == []
+    assert await house.reload.from_file() == []
     assert house.value("config_last_reload_successful") == 1
 
 
 async def test_a_change_that_takes_a_new_process_is_refused_whole_and_named():
     house = House()
     house.text = BEFORE.replace("ordinal: 2", "ordinal: 3") + "limits: {connections: 7}\n"
-    assert house.reload() == ["identity can't be changed by a reload: restart the sidecar"]
+    assert await house.reload.from_file() == ["identity can't be changed by a reload: restart the sidecar"]
     assert house.rebuilt == []
     assert house.value("connections_limit") == 0.0
 
@@ -97,12 +100,97 @@ async def test_a_file_that_cannot_be_read_is_a_problem_like_any_other(monkeypatc
         raise ConfigurationError("test.yaml", [Problem(None, "", "can't be read")])
 
     house.reload.reread = gone
-    assert house.reload() == ["test.yaml: can't be read"]
+    assert await house.reload.from_file() == ["test.yaml: can't be read"]
+
+
+async def test_a_fault_of_ours_is_a_failed_reload_and_not_the_end_of_the_process():
+    house = House()
+
+    def broken():
+        raise ZeroDivisionError
+
+    house.reload.reread = broken
+    (problem,) = await house.reload.from_file()
+    assert problem == "couldn't be read, by a fault of the sidecar's: its log has the traceback"
+    assert "ZeroDivisionError" in house.stream.getvalue()
+    assert house.value("config_last_reload_successful") == 0
+    house.reload.reread = house.reread
+    assert await house.reload.from_file() == []
+
+
+class Slow:
+    """Reads of the file that end when they are let go."""
+
+    def __init__(self, house):
+        self.begun = threading.Semaphore(0)
+        self.may_end = threading.Semaphore(0)
+        self.under_way = self.most = 0
+        self._reread, house.reload.reread = house.reload.reread, self.read
+
+    def read(self):
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        self.begun.release()
+        self.may_end.acquire()
+        self.under_way -= 1
+        return self._reread()
+
+    async def wait_begun(self):
+        await trio.to_thread.run_sync(self.begun.acquire)
+
+
+async def test_a_read_holds_up_nothing_else_and_is_applied_once_it_has_ended():
+    house = House()
+    slow = Slow(house)
+    house.text = BEFORE + "limits: {connections: 7}\n"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(house.reload.from_file)
+        await slow.wait_begun()  # trio's loop runs
+        assert house.rebuilt == []
+        slow.may_end.release()
+    assert house.rebuilt == [house.reload.config]
+    assert house.value("connections_limit") == 7
+
+
+async def test_reloads_happen_one_at_a_time_and_the_last_one_to_begin_holds():
+    house = House()
+    slow = Slow(house)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(house.reload.from_file)
+        for number in range(3):
+            await slow.wait_begun()
+            house.text = BEFORE + f"limits: {{connections: {number + 1}}}\n"
+            slow.may_end.release()
+    assert slow.most == 1
+    assert [each.limits.connections for each in house.rebuilt] == [1, 2, 3]
+
+
+async def test_one_that_takes_too_long_has_failed_and_applies_nothing_even_when_it_ends_after_all(monkeypatch):
+    monkeypatch.setattr(reload, "SECONDS", 0.05)
+    house = House()
+    slow = Slow(house)
+    house.text = BEFORE + "limits: {connections: 7}\n"
+    assert await house.reload.from_file() == ["couldn't be read within 0.05 s: nothing was changed"]
+    assert house.value("config_last_reload_successful") == 0
+    assert "reload_refused" in house.stream.getvalue()
+    assert await house.reload.from_file() == ["couldn't be read within 0.05 s: nothing was changed"]  # its turn hangs
+    slow.may_end.release()
+    monkeypatch.setattr(reload, "SECONDS", 5.0)
+    house.reload.reread = house.reread
+    house.text = BEFORE + "limits: {connections: 8}\n"
+    assert await house.reload.from_file() == []
+    assert slow.most == 1
+    assert [each.limits.connections for each in house.rebuilt] == [8]
+
+
+def test_who_asks_for_a_reload_waits_until_it_has_failed():
+    assert reload.SECONDS < admin_client.SECONDS
 
 
 @pytest.mark.parametrize("descriptors", [1000])
 async def test_limits_that_the_descriptors_do_not_carry_are_lowered_and_that_is_said(descriptors):
     house = House(descriptors=descriptors)
-    assert house.reload() == []
-    assert house.value("connections_limit") == 210
+    assert await house.reload.from_file() == []
+    assert house.value("connections_limit") == 188
     assert "limits_lowered" in house.stream.getvalue()

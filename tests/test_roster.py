@@ -1,5 +1,7 @@
 """Places: who gets one, who gives way, and how others end a connection."""
 
+from functools import partial
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -14,7 +16,23 @@ LOCAL = inet("127.0.0.1", 7101)
 
 def enter(roster, host="192.0.2.1", now=0.0):
     peer = inet(host, 51000) if host else None
-    return roster.enter("compute", peer=peer, local=LOCAL, now=now)
+    connection = roster.enter("compute", peer, LOCAL, now)
+    roster.wait(connection)
+    return connection
+
+
+class FakeAdmission:
+    """What a connection was admitted on, and whether it still holds."""
+
+    def __init__(self, end, *, spared=False):
+        self.end, self.spared, self.told = end, spared, []
+
+    def recheck(self):
+        return self.end
+
+    def spares(self, end):
+        self.told.append(end)
+        return self.spared
 
 
 def admit(roster, connection):
@@ -26,9 +44,12 @@ async def test_when_pending_is_full_the_oldest_of_the_source_that_holds_most_giv
     roster = Roster(connections=10, pending=4)
     good = enter(roster, "192.0.2.1")
     flood = [enter(roster, "192.0.2.9") for _ in range(3)]
+    interrupted = []
+    for each in (good, *flood):
+        each.interrupt = partial(interrupted.append, each)
     newcomer = enter(roster, "192.0.2.2")
     assert flood[0].ended_by is Reason.OVER_CAPACITY
-    assert flood[0].scope.cancel_called
+    assert interrupted == [flood[0]]
     assert [each.ended_by for each in (good, newcomer, *flood[1:])] == [None] * 4
 
 
@@ -83,14 +104,18 @@ async def test_a_refused_one_frees_its_place_at_once_and_lingers_until_it_leaves
 
 async def test_of_too_many_that_linger_the_longest_gives_way():
     roster = Roster(connections=9, pending=9, lingering=2)
-    scopes = [roster.linger(enter(roster)) for _ in range(3)]
-    assert [scope.cancel_called for scope in scopes] == [True, False, False]
+    interrupted = []
+    for number in range(3):
+        refused = enter(roster)
+        refused.interrupt = partial(interrupted.append, number)
+        roster.linger(refused)
+    assert interrupted == [0]
 
 
 async def test_one_that_was_refused_at_accept_takes_nobodys_place():
     roster = Roster(connections=9, pending=1)
     good = enter(roster)
-    roster.linger(roster.enter("compute", peer=inet("192.0.2.9", 1), local=LOCAL, now=0.0, refused=True))
+    roster.linger(roster.enter("compute", inet("192.0.2.9", 1), LOCAL, 0.0))
     assert good.ended_by is None
     assert len(roster) == 2
 
@@ -101,8 +126,8 @@ async def test_deciding_again_cuts_those_who_do_not_pass_and_waits_until_they_ar
     for connection in (right, wrong):
         admit(roster, connection)
     roster.take_place(dialling)
-    right.recheck = lambda: None
-    wrong.recheck = dialling.recheck = lambda: End.GENERATION_STALE
+    right.admission = FakeAdmission(None)
+    wrong.admission = FakeAdmission(End.GENERATION_STALE)
     done = trio.Event()
 
     async def decide():
@@ -121,13 +146,12 @@ async def test_deciding_again_cuts_those_who_do_not_pass_and_waits_until_they_ar
 
 async def test_what_the_shadow_mode_spares_is_told_and_not_waited_for():
     roster = Roster(connections=9, pending=9)
-    connection, told = enter(roster), []
+    connection = enter(roster)
     admit(roster, connection)
-    connection.recheck = lambda: End.GENERATION_STALE
-    connection.spare = lambda end: told.append(end) or True
+    connection.admission = FakeAdmission(End.GENERATION_STALE, spared=True)
     await roster.decide_again()
     roster.cut_all(End.AUTHORITY_STALE)
-    assert told == [End.GENERATION_STALE, End.AUTHORITY_STALE]
+    assert connection.admission.told == [End.GENERATION_STALE, End.AUTHORITY_STALE]
     assert connection.ended_by is None
 
 
@@ -184,12 +208,12 @@ async def test_a_drain_shortens_the_time_of_prefaces_and_of_nothing_else():
     roster = Roster(connections=9, pending=9)
     reading, asking, nearly_over = (enter(roster) for _ in range(3))
     asking.step = Step.AUTHORITY
-    reading.budget.deadline = asking.budget.deadline = 105.0
-    nearly_over.budget.deadline = 100.1
+    reading.deadline = asking.deadline = 105.0
+    nearly_over.deadline = 100.1
     roster.hurry(100.0)
-    assert reading.budget.deadline == 100.0 + DRAINING_PREFACE_SECONDS
-    assert asking.budget.deadline == 105.0
-    assert nearly_over.budget.deadline == 100.1
+    assert reading.deadline == 100.0 + DRAINING_PREFACE_SECONDS
+    assert asking.deadline == 105.0
+    assert nearly_over.deadline == 100.1
 
 
 async def test_waiting_for_the_admitted_does_not_wait_for_those_who_only_linger(nursery):

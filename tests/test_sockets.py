@@ -5,117 +5,165 @@ import socket
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
 
 from sidecar.sockets import (
     abort,
     connect_unix,
+    disconnect,
     failure_words,
+    give_up_after,
     is_connected_to_itself,
-    is_reset,
-    tune,
+    is_loopback,
+    is_unix,
+    keep_alive,
+    receive_now,
+    tcp_counts,
     unsent,
 )
-from tests.wires import closed, tcp_pair
+from tests.turns import is_reset, tcp
 
 
-async def test_the_kernel_is_told_to_notice_a_silent_peer():
-    near, far = await tcp_pair()
-    async with near, far:
-        tune(near, keepalive=30, user_timeout=12.5)
-        sock = near.socket
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
-        tune(far, keepalive=None, user_timeout=None)
-        assert not far.socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+@pytest.fixture
+def pair():
+    near, far = tcp()
+    yield near, far
+    near.close()
+    far.close()
 
 
-class RecordingSocket:
-    """A TCP socket of a pod: its options are kept, since a test has no second host to connect to."""
+@pytest.fixture
+def unix_pair():
+    near, far = socket.socketpair()
+    for sock in (near, far):
+        sock.setblocking(False)
+    yield near, far
+    near.close()
+    far.close()
 
-    family = socket.AF_INET
 
-    def __init__(self, host):
-        self._host = host
-        self.options = {}
+def test_the_kernel_is_told_to_ask_a_silent_peer_or_not_to(pair):
+    near, _ = pair
+    keep_alive(near, 30)
+    assert near.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 30
+    assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) == 10
+    assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    keep_alive(near, None)
+    assert not near.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+def test_a_listening_socket_hands_on_what_it_was_told():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        keep_alive(server, 20)
+        with socket.create_connection(server.getsockname()), server.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 20
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+class PodSocket(socket.socket):
+    """A TCP socket of a pod: a test has no second host to connect to."""
+
+    host = "10.0.0.7"
 
     def getsockname(self):
-        return (self._host, 7101)
-
-    def setsockopt(self, level, name, value):
-        self.options[level, name] = value
+        return (self.host, 7101)
 
 
-class RecordingStream:
-    def __init__(self, host):
-        self.socket = RecordingSocket(host)
+@pytest.mark.parametrize(("host", "milliseconds"), [("10.0.0.7", 12500), ("127.0.0.1", 0), ("127.0.0.9", 0)])
+def test_a_peer_on_another_host_has_its_time_and_a_local_one_may_pause_for_ever(host, milliseconds):
+    with PodSocket() as sock:
+        sock.host = host
+        give_up_after(sock, 12.5)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == milliseconds
+        give_up_after(sock, None)
 
 
-@pytest.mark.parametrize(("host", "milliseconds"), [("10.0.0.7", 12500), ("127.0.0.1", None), ("127.0.0.9", None)])
-async def test_a_peer_on_another_host_has_its_time_and_a_local_one_may_pause_for_ever(host, milliseconds):
-    stream = RecordingStream(host)
-    tune(stream, keepalive=None, user_timeout=12.5)
-    assert stream.socket.options.get((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)) == milliseconds
+def test_only_an_address_of_this_machine_is_loopback():
+    assert is_loopback("127.0.0.1")
+    assert is_loopback("::1")
+    assert not any(map(is_loopback, ["10.0.0.1", "localhost", "", None]))
 
 
-async def test_a_unix_socket_has_nothing_to_tune_and_an_abort_closes_it():
-    near, far = (trio.SocketStream(trio.socket.from_stdlib_socket(sock)) for sock in socket.socketpair())
-    async with near, far:
-        tune(near, keepalive=30, user_timeout=30)
-        abort(near)
-        abort(near)  # nothing, the second time
-        assert closed(near)
-        assert await far.receive_some() == b""
+def test_a_unix_socket_has_nothing_to_tune_and_an_abort_closes_it(unix_pair, pair):
+    near, far = unix_pair
+    assert is_unix(near)
+    assert not is_unix(pair[0])
+    keep_alive(near, 30)
+    give_up_after(near, 30)
+    assert tcp_counts(near) is None
+    abort(near)
+    abort(near)  # nothing, the second time
+    assert near.fileno() == -1
+    assert far.recv(1) == b""
 
 
-async def test_an_abort_is_an_rst_and_does_nothing_the_second_time():
-    near, far = await tcp_pair()
-    async with near, far:
-        abort(near)
-        abort(near)
-        assert closed(near)
-        with pytest.raises(trio.BrokenResourceError):
-            await far.receive_some()
+def test_an_abort_is_an_rst_and_does_nothing_the_second_time(pair):
+    near, far = pair
+    abort(near)
+    abort(near)
+    assert near.fileno() == -1
+    assert is_reset(far)
 
 
-async def test_a_reset_shows_while_bytes_before_it_are_unread():
-    near, far = await tcp_pair()
-    async with near, far:
-        await far.send_all(b"unread")
-        assert not is_reset(near)
-        abort(far)
-        assert is_reset(near)
+def test_a_disconnect_ends_the_connection_for_everybody_who_has_it_and_its_peer_gets_an_rst(pair):
+    near, far = pair
+    with near.dup() as other:
+        disconnect(near)
+        assert is_reset(far)
+        with pytest.raises(OSError, match=r"."):
+            other.send(b"x")
+        disconnect(near)  # nothing, the second time
 
 
-async def test_an_end_in_order_is_no_reset_even_in_both_directions_with_bytes_unread():
-    near, far = await tcp_pair()
-    async with near, far:
-        await far.send_all(b"unread")
-        await far.aclose()
-        await near.send_eof()
-        await wait_all_tasks_blocked(0.05)
-        assert not is_reset(near)
-        assert await near.receive_some() == b"unread"
+def test_a_unix_connection_is_shut_down_instead(unix_pair):
+    near, far = unix_pair
+    with near.dup() as other:
+        disconnect(near)
+        assert far.recv(1) == b""
+        with pytest.raises(BrokenPipeError):
+            other.send(b"x")
+    near.close()
+    disconnect(near)  # nothing, once it is closed
 
 
-async def test_what_the_kernel_still_holds_is_known():
-    near, far = await tcp_pair(buffers=16 * 1024)
-    async with near, far:
+def test_what_has_come_is_taken_and_nothing_is_waited_for(pair):
+    near, far = pair
+    assert receive_now(near, 10) is None
+    far.send(b"hello")
+    assert receive_now(near, 4) == b"hell"
+    assert receive_now(near, 4) == b"o"
+    abort(far)
+    assert receive_now(near, 4) == b"", "one that broke has ended too"
+
+
+def test_the_kernel_counts_the_payload_and_not_the_ends(pair):
+    near, far = pair  # the second was accepted, as all of ours are
+    near.send(b"12345")
+    far.send(b"123")
+    for end in (lambda: None, lambda: near.shutdown(socket.SHUT_WR), lambda: far.shutdown(socket.SHUT_WR)):
+        end()
+        counts = tcp_counts(far)
+        assert (counts.received, counts.acknowledged) == (5, 3)
+        assert counts.silent < 5
+
+
+def test_what_the_kernel_still_holds_is_known():
+    near, far = tcp(buffers=16 * 1024)
+    with near, far:
         assert unsent(near) == 0
-        with trio.move_on_after(0.1):
-            await near.send_all(bytes(1 << 20))
+        near.send(bytes(1 << 20))
         assert unsent(near) > 1000
 
 
-async def test_a_connection_to_itself_is_told_from_any_other():
-    near, far = await tcp_pair()
-    async with near, far:
+def test_a_connection_to_itself_is_told_from_any_other():
+    near, far = tcp()
+    with near, far:
         assert not is_connected_to_itself(near)
     with socket.socket() as lonely:
         lonely.bind(("127.0.0.1", 0))
         lonely.connect(lonely.getsockname())
-        async with trio.SocketStream(trio.socket.from_stdlib_socket(lonely)) as stream:
-            assert is_connected_to_itself(stream)
+        assert is_connected_to_itself(lonely)
 
 
 async def test_a_unix_socket_whose_queue_is_full_is_waited_for(tmp_path):

@@ -14,9 +14,9 @@ from sidecar.standing import Obstacle, Standing
 SEVEN = Assignment(Generation(7))
 
 
-def standing(newest, *, latest=None, pending=(), fault="", keeper=None):
+def standing(newest, *, latest=None, pending=(), fault="", trouble="", keeper=None):
     source = SimpleNamespace(pending=lambda: list(pending))
-    front = SimpleNamespace(newest=newest, latest=latest or newest, floor_fault=fault)
+    front = SimpleNamespace(newest=newest, latest=latest or newest, floor_fault=fault, floor_trouble=trouble or fault)
     return Standing(source, front, keeper or FloorInMemory())
 
 
@@ -49,8 +49,8 @@ def test_an_authority_that_falls_silent_later_changes_nothing():
             [Obstacle(State.FLOOR_UNAVAILABLE, "disk full")],
         ),
         (
-            {"newest": SEVEN, "keeper": SimpleNamespace(current=None, fault="damaged: reset it")},
-            [Obstacle(State.FLOOR_UNAVAILABLE, "damaged: reset it")],
+            {"newest": SEVEN, "trouble": "an epoch can't be written: disk full"},
+            [Obstacle(State.FLOOR_UNAVAILABLE, "an epoch can't be written: disk full")],
         ),
     ],
 )
@@ -65,4 +65,5 @@ async def test_the_floor_is_the_scopes_and_unknown_where_it_cannot_be_kept():
     assert standing(SEVEN, keeper=keeper).floor("s") == Floor(Generation(7), Epoch(5))
     assert standing(SEVEN, keeper=keeper).floor("other") == Floor(Generation(7), None)
     assert standing(SEVEN, keeper=keeper, fault="disk full").floor("s") is None
+    assert standing(SEVEN, keeper=keeper, trouble="disk full").floor("s") == Floor(Generation(7), Epoch(5))
     assert standing(SEVEN, keeper=SimpleNamespace(current=None, fault="")).floor("s") is None

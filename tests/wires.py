@@ -38,6 +38,13 @@ async def is_reset(stream: trio.SocketStream) -> bool:
     return False
 
 
-def closed(stream: trio.SocketStream) -> bool:
+def plain(stream: trio.SocketStream) -> socket.socket:
+    """The same connection as a socket that doesn't block and that trio knows nothing of."""
+    sock = socket.socket(fileno=stream.socket.detach())
+    sock.setblocking(False)
+    return sock
+
+
+def closed(sock: socket.socket) -> bool:
     """Whether our end was closed."""
-    return stream.socket.fileno() == -1
+    return sock.fileno() == -1

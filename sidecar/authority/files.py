@@ -140,6 +140,9 @@ class Files:
         """The files that haven't got their first value yet, by path."""
         return [str(path) for path in self._missing]
 
+    def now(self) -> None:
+        """Files have to be read."""
+
     async def wait_hint(self) -> None:
         """Return when a change may have happened."""
         await trio.sleep(self._poll_interval)

@@ -24,6 +24,9 @@ class Source(Protocol):
     async def read(self) -> Assignment | Unassigned:
         """What it says now. May be abandoned at any moment. Raises SourceUnavailable."""
 
+    def now(self) -> Assignment | None:
+        """What it says, where that is known without waiting and never changes; None: read it."""
+
     async def wait_hint(self) -> None:
         """Wait until a change may have happened; a read then shows whether it has."""
 
@@ -47,6 +50,9 @@ class Authority(Protocol):
 
     def forget(self) -> None:
         """A higher generation was heard of: what is remembered admits nobody any more."""
+
+    def read_now(self) -> Reading | None:
+        """The same as ``read``, where it needs no waiting; None: it does."""
 
     async def read(self) -> Reading:
         """What a read that began after this call brought, once everything that it revokes is cut."""

@@ -24,6 +24,10 @@ class Values:
         await trio.lowlevel.checkpoint()
         return self.assignment
 
+    def now(self) -> Assignment:
+        """The assignment."""
+        return self.assignment
+
     async def wait_hint(self) -> None:
         """Wait for ever: nothing changes."""
         await trio.sleep_forever()

@@ -1,13 +1,21 @@
 """``sidecar run``: the sidecar itself.
 
-Owns the order in which a process comes to be one: configuration first, then the log, then the rest (``app``).
+Owns the order in which a process comes to be one: configuration first, then the log, then the rest (``app``); and what
+signals do before ``app`` heeds them and after.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
+from types import FrameType
+from typing import Final
+
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
+_LOOK_AGAIN_SECONDS: Final = 0.01
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -21,6 +29,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(options: argparse.Namespace) -> int:
     """Run until a signal ends it. Raises ConfigurationError, StartError."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a reload that is asked for before there is anything to reload
+
     import trio
 
     from sidecar import app
@@ -36,4 +46,44 @@ def run(options: argparse.Namespace) -> int:
             logger.warning("configuration", about=remark.about, remark=remark.text)
         elif remark.about == "assignment":
             logger.info("configuration", about=remark.about, remark=remark.text)
-    return trio.run(partial(app.run, config, logger, reread=partial(read_config, options.config), switch=switch))
+    reread = partial(read_config, options.config)
+    return trio.run(_with_signals, partial(app.run, config, logger, reread=reread, switch=switch))
+
+
+async def _with_signals(run_app: Callable[[], Awaitable[int]]) -> int:
+    """Run the app; once it has heeded signals, one that comes too late for it changes no exit code."""
+    import trio
+
+    trio.lowlevel.spawn_system_task(_Unheeded().wait_heeded)
+    try:
+        return await run_app()
+    finally:
+        for number in (*_ENDING, signal.SIGHUP):  # the interpreter, on its way out, takes handlers away but not this
+            signal.signal(number, signal.SIG_IGN)
+
+
+class _Unheeded:
+    """Handles signals that nobody waits for: they end the process before the app has begun to, and do nothing after.
+
+    When the app leaves, it puts the handlers back that it found, which are these, and they get whatever it hadn't come
+    to. Ignoring signals from the start would be simpler, and a pod that is told to end while it starts would go on.
+    """
+
+    def __init__(self) -> None:
+        self._were_heeded = False
+        for number in _ENDING:
+            signal.signal(number, self._handle)
+
+    async def wait_heeded(self) -> None:
+        """Return once the app has handlers of its own in place of these."""
+        import trio
+
+        # Nothing tells when a handler changes, but the app's first pause comes after that: there is no second look.
+        while signal.getsignal(signal.SIGTERM) == self._handle:  # noqa: ASYNC110  as just said
+            await trio.sleep(_LOOK_AGAIN_SECONDS)
+        self._were_heeded = True
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if not self._were_heeded:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)

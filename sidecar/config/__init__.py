@@ -17,7 +17,7 @@ Beside them: `problems` (how all of that is told), `explain` (what a configurati
 """
 
 from sidecar.admission import Requirement
-from sidecar.config.addresses import HostPort, UnixPath
+from sidecar.config.addresses import Handoff, HostPort, UnixPath
 from sidecar.config.effective import Assignment, Config, Listener
 from sidecar.config.loading import load
 from sidecar.config.problems import ConfigurationError, Problem
@@ -26,6 +26,7 @@ __all__ = [
     "Assignment",
     "Config",
     "ConfigurationError",
+    "Handoff",
     "HostPort",
     "Listener",
     "Problem",

@@ -115,7 +115,7 @@ class UnixPath:
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """A Unix stream socket whose owner takes connections over as descriptors."""
+    """A Unix socket of packets whose owner takes connections over as descriptors."""
 
     path: str
 
@@ -159,9 +159,9 @@ def overlap(one: HostPort | UnixPath, other: HostPort | UnixPath) -> bool:
     return first.version == second.version and (first == second or first.is_unspecified or second.is_unspecified)
 
 
-def is_local(address: HostPort | UnixPath) -> bool:
+def is_local(address: HostPort | UnixPath | Handoff) -> bool:
     """Whether only this machine can be meant: a path, a loopback address, or localhost."""
-    if isinstance(address, UnixPath):
+    if not isinstance(address, HostPort):
         return True
     return address.host == "localhost" or (address.address is not None and address.address.is_loopback)
 

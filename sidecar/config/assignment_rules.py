@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from posixpath import normpath
 from typing import Final
 
 from sidecar.admission import Requirement
-from sidecar.config.assignment_model import LeaseSection
+from sidecar.config.assignment_model import FileSource, LeaseSection
 from sidecar.config.case import Case, Finding, Rule
 from sidecar.config.effective import given_parts, max_staleness
 from sidecar.config.problems import KeyPath
@@ -53,14 +54,34 @@ def _max_age_needs_last_known(case: Case) -> Iterator[Finding]:
         yield ("assignment", "max_age"), "has no effect without on_unavailable: last_known"
 
 
+def _values_are_always_there(case: Case) -> Iterator[Finding]:
+    assignment = case.file.assignment
+    sources = (assignment.instance, assignment.generation)
+    if assignment.registry is not None or any(isinstance(source, FileSource) for source in sources):
+        return
+    if assignment.on_unavailable == "last_known":
+        message = "has no effect: values are always there; last_known is for what is read from files or a registry"
+        yield ("assignment", "on_unavailable"), message
+
+
+def _one_file_holds_one_value(case: Case) -> Iterator[Finding]:
+    instance, generation = case.file.assignment.instance, case.file.assignment.generation
+    if not isinstance(instance, FileSource) or not isinstance(generation, FileSource):
+        return
+    if normpath(instance.file) == normpath(generation.file):
+        yield ("assignment", "generation"), "is read from the file of assignment.instance: give each a file of its own"
+
+
 def _staleness_leaves_time_to_read(case: Case) -> Iterator[Finding]:
     assignment = case.file.assignment
-    staleness, interval = max_staleness(assignment), assignment.revalidate_interval
-    if staleness is not None and staleness <= interval:
+    staleness = max_staleness(assignment)
+    if staleness is not None and staleness <= assignment.revalidate_interval + assignment.timeout:
         quoted = "30s, the default" if assignment.max_staleness is None else case.quote("assignment", "max_staleness")
         message = (
             f"is {quoted}: it must be more than assignment.revalidate_interval, which is "
-            f"{case.quote('assignment', 'revalidate_interval')}, or every connection is cut before the next read"
+            f"{case.quote('assignment', 'revalidate_interval')}, and assignment.timeout, which is "
+            f"{case.quote('assignment', 'timeout')}, together, or every connection is cut before "
+            "the next read has ended"
         )
         yield ("assignment", "max_staleness"), message
 
@@ -92,6 +113,8 @@ RULES: Final[tuple[Rule, ...]] = (
     _a_registry_is_asked_for_an_instance,
     _a_lease_needs_a_registry,
     _max_age_needs_last_known,
+    _values_are_always_there,
+    _one_file_holds_one_value,
     _staleness_leaves_time_to_read,
     _what_is_required_can_be_given,
 )

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from sidecar.config.addresses import Handoff
 from sidecar.config.assignment_model import LeaseSection
 from sidecar.config.case import Case
 from sidecar.config.document import locate
@@ -36,7 +35,6 @@ _NOT_BUILT: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
     ("assignment.registry", _other_than(None), "registries"),
     ("assignment.lease", _is(LeaseSection), "leases"),
     ("tls", _is(TlsSection), "TLS; leave this out, and write tls: none for each listener"),
-    ("listeners.*.upstream", _is(Handoff), "handing connections over"),
     ("listeners.*.preface", _equals("ctp"), "the ctp preface"),
     ("listeners.*.ctp", _other_than(None), "the ctp preface"),
     ("listeners.*.outer_proxy", _other_than(None), "a load balancer's header"),

@@ -97,7 +97,7 @@ class Listener:
 
     name: str
     listen: HostPort | UnixPath
-    upstream: HostPort | UnixPath
+    upstream: HostPort | UnixPath | Handoff
     answer: Literal["verdict", "full"]
     sources: tuple[Network, ...]
     tlvs: TlvTypes
@@ -226,8 +226,6 @@ def resolve(file: ConfigurationFile, text_hash: str) -> Config:
 
 
 def _listener(file: ConfigurationFile, listener: ListenerSection) -> Listener:
-    if isinstance(listener.upstream, Handoff):
-        raise _unchecked("a hand-over")
     return Listener(
         name=listener.name,
         listen=listener.listen,

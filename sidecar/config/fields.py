@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from posixpath import basename
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, PlainValidator, WithJsonSchema
@@ -262,6 +263,12 @@ def _octal(text: str) -> int:
     return int(_matching(_FILE_MODE, 'must be a file mode such as "0660"')(text), 8)
 
 
+def _file(text: str) -> str:
+    if basename(_absolute(text)) in {"", ".", ".."}:
+        raise ValueError("must be the path of a file, and this is a directory's")
+    return text
+
+
 _absolute = _matching(r"/[^\0]*", "must be an absolute path")
 _spiffe = _matching(
     _SPIFFE,
@@ -271,7 +278,8 @@ _spiffe = _matching(
 
 Name = Annotated[str, _text(_matching(_NAME, "must be 1 to 63 of a-z 0-9 _ -")), _schema(_NAME)]
 NonEmpty = Annotated[str, _text(str), _schema(".+")]
-FilePath = Annotated[str, _text(_absolute), _schema("/.*")]
+FilePath = Annotated[str, _text(_file), _schema("/.*[^/]")]
+DirectoryPath = Annotated[str, _text(_absolute), _schema("/.*")]
 OptionalPath = Annotated[
     str, _text(_matching(r"(/[^\0]*)?", "must be an absolute path, or empty"), may_be_empty=True), _schema("(/.*)?")
 ]

@@ -94,7 +94,7 @@ class ConfigurationFile(Section):
     """shadow: decide and count, but let through."""
     shadow_wait: fields.Duration = default("250ms")
     """Shadow only: silence after which a connection without preface is let through."""
-    state_dir: fields.FilePath | None = None
+    state_dir: fields.DirectoryPath | None = None
     """Where floors are kept over restarts; without it they live in memory."""
     floor_series: fields.Count = 1
     """Raise it to start new floors; never lower it."""

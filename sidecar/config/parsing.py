@@ -67,16 +67,22 @@ def _place_after(before: str) -> Place:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's composer recurses for each level, so that depth has to be bounded while it works."""
+    """PyYAML's composer recurses for each level and takes its time, so that both are bounded while it works."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
+        self._nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self._depth >= MAX_DEPTH:
             raise NoTreeError(_place(self.get_mark()), "is nested too deeply")
+        if self._nodes >= MAX_NODES:
+            raise NoTreeError(
+                _place(self.get_mark()), f"is too large: no configuration needs {MAX_NODES} keys and values"
+            )
         self._depth += 1
+        self._nodes += 1
         try:
             return super().compose_node(parent, index)
         finally:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sidecar.config.case import Case, Finding, Rule
+from sidecar.config.effective import enforcement_of
 
 GRACE_PERIOD: Final = "TERMINATION_GRACE_PERIOD_SECONDS"  # set it to the pod's terminationGracePeriodSeconds
 
@@ -20,6 +21,17 @@ def _a_claim_may_wait_for_the_authority(case: Case) -> Iterator[Finding]:
             f"{case.quote('assignment', 'timeout')}, since the wait for the authority is part of it"
         )
         yield ("timeouts", "preface"), message
+
+
+def _silence_is_seen_before_it_is_too_late(case: Case) -> Iterator[Finding]:
+    file = case.file
+    shadows = any(enforcement_of(file, listener) == "shadow" for listener in file.listeners)
+    if shadows and file.shadow_wait >= file.timeouts.preface:
+        message = (
+            f"is {case.quote('shadow_wait')}: it must be less than timeouts.preface, which is "
+            f"{case.quote('timeouts', 'preface')}, or clients without a preface are refused in shadow mode too"
+        )
+        yield ("shadow_wait",), message
 
 
 def _draining_ends_before_the_kill(case: Case) -> Iterator[Finding]:
@@ -39,4 +51,8 @@ def _draining_ends_before_the_kill(case: Case) -> Iterator[Finding]:
         yield path, message
 
 
-RULES: Final[tuple[Rule, ...]] = (_a_claim_may_wait_for_the_authority, _draining_ends_before_the_kill)
+RULES: Final[tuple[Rule, ...]] = (
+    _a_claim_may_wait_for_the_authority,
+    _silence_is_seen_before_it_is_too_late,
+    _draining_ends_before_the_kill,
+)

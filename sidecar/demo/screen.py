@@ -27,8 +27,12 @@ class Style(Enum):
     ASIDE = "2"  # dim
 
 
+class ScreenLostError(Exception):
+    """What is shown gets nowhere any more. The message says why; empty: nobody reads, and that needs no words."""
+
+
 class Screen:
-    """Where the demo writes. Raises BrokenPipeError when nobody reads."""
+    """Where the demo writes. Everything that does raises ScreenLostError."""
 
     def __init__(self, stream: TextIO, *, color: bool) -> None:
         self._stream = stream
@@ -93,14 +97,19 @@ class Screen:
         self._write("")
 
     def abandon(self) -> None:
-        """Nobody reads any more: send what is still buffered nowhere, or Python would complain about it at its exit."""
+        """It is lost: send what is still buffered nowhere, or Python would complain about it at its exit."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
 
     def _write(self, line: str) -> None:
-        self._stream.write(f"{line}\n")
-        self._stream.flush()  # a story is read while it happens
+        try:
+            self._stream.write(f"{line}\n")
+            self._stream.flush()  # a story is read while it happens
+        except BrokenPipeError as error:
+            raise ScreenLostError from error
+        except OSError as error:
+            raise ScreenLostError(f"standard output can't be written: {error.strerror}") from error
 
     def _styled(self, text: str, style: Style | None) -> str:
         return f"\x1b[{style.value}m{text}\x1b[0m" if self._color and style is not None else text

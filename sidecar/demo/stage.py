@@ -12,20 +12,22 @@ import signal
 import tempfile
 from collections.abc import AsyncIterable
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, TextIO, TypeVar
 
 import trio
 
 from sidecar.demo import guide
 from sidecar.demo.difference import DiffersError
 from sidecar.demo.fleet import Fleet
-from sidecar.demo.screen import Screen, Style
+from sidecar.demo.screen import Screen, ScreenLostError, Style
 from sidecar.demo.story import Story
 
 _DIFFERS: Final = 1
-_NOBODY_READS: Final = 1
+_SCREEN_LOST: Final = 1
 _KILLED_BY: Final = 128  # plus the signal's number: what shells give
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+E = TypeVar("E", bound=BaseException)
 
 
 class Stage:
@@ -57,9 +59,11 @@ class Stage:
                     self._code = _DIFFERS
                     evidence = True
                     self._complain(differences, directory)
-                except* BrokenPipeError:
-                    self._code = _NOBODY_READS
+                except* ScreenLostError as losses:
+                    self._code = _SCREEN_LOST
                     self._screen.abandon()
+                    if reason := str(_first(losses)):
+                        self._errors.write(f"sidecar demo: {reason}\n")
                 if not evidence:
                     shutil.rmtree(directory)
                 attention.cancel_scope.cancel()
@@ -110,10 +114,7 @@ class Stage:
                 self._show.cancel()
 
     def _complain(self, differences: BaseExceptionGroup[DiffersError], directory: Path) -> None:
-        difference: BaseException = differences
-        while isinstance(difference, BaseExceptionGroup):
-            difference = difference.exceptions[0]  # the first is what came of nothing else
-        assert isinstance(difference, DiffersError)  # noqa: S101  a group holds nothing else here
+        difference = _first(differences)
         self._errors.write(
             "sidecar demo: this came out otherwise than told:\n"
             f"  what      {difference.what}\n"
@@ -121,3 +122,9 @@ class Stage:
             f"  happened  {difference.happened}\n"
             f"  logs and configurations are kept in {directory}\n"
         )
+
+
+def _first(group: BaseExceptionGroup[E]) -> E:
+    """What came of nothing else."""
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

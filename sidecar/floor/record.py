@@ -60,6 +60,12 @@ class FloorRecord:
             raise BelowFloor(f"epoch {epoch}, floor {floor}")
         return replace(self, epochs={**self.epochs, scope: epoch})
 
+    def covers(self, other: FloorRecord) -> bool:
+        """Whether this is nowhere below *other*."""
+        if other.generation is not None and (self.generation is None or self.generation < other.generation):
+            return False
+        return all(scope in self.epochs and self.epochs[scope] >= epoch for scope, epoch in other.epochs.items())
+
 
 @dataclass(frozen=True, slots=True)
 class StoredFloor:

@@ -65,6 +65,36 @@ class StateDir:
             unless_locked.pop_all()
         return cls(path, directory, lock)
 
+    def is_in_place(self) -> bool:
+        """Whether it is still what its path leads to. Raises FloorUnavailable: nothing stands there."""
+        with _translated(self.path, "found"):
+            try:
+                return os.path.samestat(os.fstat(self._directory), self.path.stat())
+            except FileNotFoundError as error:
+                raise FloorUnavailable(f"{self.path} is gone: make it again, or mount it") from error
+
+    def mount(self) -> str:
+        """Which mount it is seen through, as the kernel numbers them (proc(5), "fdinfo"). Raises FloorUnavailable."""
+        with _translated(self.path, "placed"):
+            lines = Path(f"/proc/self/fdinfo/{self._directory}").read_text().splitlines()
+        return next(line for line in lines if line.startswith("mnt_id:"))
+
+    def open_successor(self) -> StateDir:
+        """Lock the directory that its path leads to by now: it was removed, and made again.
+
+        Raises:
+            FloorUnavailable: it is no such directory, but one from elsewhere that was mounted or uncovered there.
+            StartError: another process has it, or it can't be used.
+        """
+        successor = StateDir.open(self.path)
+        if successor.mount() != self.mount():
+            successor.close()
+            raise FloorUnavailable(
+                f"{self.path} is on another volume than when this sidecar started: mount the right one and restart the "
+                "sidecar"
+            )
+        return successor
+
     def replace(self, content: bytes) -> None:
         """Put *content* in the file's place: on disk once this returns. Raises FloorUnavailable: maybe there, then."""
         with _translated(self.path / FILE, "written"):

@@ -1,6 +1,7 @@
 """A metric family's children, made all at once so that every series exists from the start.
 
-Owns the way from a closed enum to handles, over ``prometheus_client``; called by the two modules that define metrics.
+Owns the way from a closed enum to handles, over ``prometheus_client``; called by ``process``. What moves with every
+connection has handles of its own (``tallies``).
 """
 
 from __future__ import annotations
@@ -19,9 +20,3 @@ Family = TypeVar("Family", Counter, Gauge, Histogram)
 def children(family: Family, kinds: type[Kind], *labels: str) -> dict[Kind, Family]:
     """One child of *family* for each of *kinds*, which is its last label: all of them exist from now on."""
     return {kind: family.labels(*labels, kind) for kind in kinds}
-
-
-def value(child: Counter | Gauge) -> int:
-    """What a counter or gauge stands at."""
-    (metric,) = child.collect()
-    return int(metric.samples[0].value)  # the library's first sample of either is its value

@@ -1,6 +1,6 @@
 """What is counted for each listener: the events of its connections' lives.
 
-Owns those metrics' names, labels and help text, over ``prometheus_client``, and the one equation that they keep: each
+Owns those metrics' names, labels and help text, over ``tallies``, and the one equation that they keep: each
 method is one transition and synchronous, so that at any scrape
 ``accepted = admitted + rejected + probes + active{pending}``. Called by ``listener`` and ``connection``.
 """
@@ -8,13 +8,14 @@ method is one transition and synchronous, so that at any scrape
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 
 from sidecar.admission import SHADOWED
-from sidecar.metrics.children import NAMESPACE, Kind, children, value
+from sidecar.metrics.children import Kind
 from sidecar.metrics.labels import Basis, Outcome, Stage
+from sidecar.metrics.tallies import Counters, Gauges, Histograms, Tally
 from sidecar.reasons import End, Probe, Reason
 
 # A histogram is a series a bucket, a listener and a label value: few buckets, where the limits that users set lie.
@@ -32,14 +33,14 @@ class Families:
     """The metric families that every listener has its own children of."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, ("listener", *labels), namespace=NAMESPACE, registry=registry)
+        def counter(name: str, text: str, *labels: str) -> Counters:
+            return Counters(name, text, ("listener", *labels), registry)
 
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(name, text, ("listener", *labels), namespace=NAMESPACE, registry=registry)
+        def gauge(name: str, text: str, *labels: str) -> Gauges:
+            return Gauges(name, text, ("listener", *labels), registry)
 
-        def histogram(name: str, text: str, label: str, buckets: Sequence[float]) -> Histogram:
-            return Histogram(name, text, ("listener", label), namespace=NAMESPACE, registry=registry, buckets=buckets)
+        def histogram(name: str, text: str, label: str, bounds: Sequence[float]) -> Histograms:
+            return Histograms(name, text, ("listener", label), registry, bounds=bounds)
 
         self.accepted = counter("connections_accepted_total", "Connections that the kernel handed over.")
         self.admitted = counter("connections_admitted_total", "Connections let through to the local process.", "basis")
@@ -75,11 +76,18 @@ class Families:
         )
 
 
+class Forwarded(Protocol):
+    """Bytes relayed so far, which only grow."""
+
+    up: int
+    down: int
+
+
 class ListenerMetrics:
     """One listener's counters, moved by the events of a connection's life.
 
     A connection is ``accepted``, then exactly one of ``admitted``, ``rejected`` and ``probe``; once admitted it has
-    ``ended`` exactly once. ``forwarded_up`` and ``forwarded_down`` are incremented by the bytes of each chunk relayed.
+    ``ended`` exactly once. The bytes that are relayed are counted elsewhere and looked up at each scrape.
     """
 
     __slots__ = (
@@ -89,6 +97,8 @@ class ListenerMetrics:
         "_admission",
         "_admitted",
         "_ended",
+        "_forwarded_down",
+        "_forwarded_up",
         "_handshake",
         "_last_rejection",
         "_probes",
@@ -96,88 +106,99 @@ class ListenerMetrics:
         "_shadow_cut",
         "_shadow_rejected",
         "_takeovers_failed",
+        "_traffic",
         "_wall_clock",
-        "forwarded_down",
-        "forwarded_up",
     )
 
     def __init__(self, name: str, families: Families, wall_clock: Callable[[], float]) -> None:
         self._wall_clock = wall_clock
-        self._accepted = families.accepted.labels(name)
-        self._active_pending = families.active.labels(name, "pending")
-        self._active_admitted = families.active.labels(name, "admitted")
-        self._admitted = children(families.admitted, Basis, name)
-        self._rejected = children(families.rejected, Reason, name)
-        self._last_rejection = children(families.last_rejection, Reason, name)
-        self._ended = children(families.ended, End, name)
-        self._probes = children(families.probes, Probe, name)
-        self._shadow_rejected = {
-            reason: families.shadow_rejected.labels(name, reason) for reason in Reason if reason in _SHADOW_REJECTIONS
-        }
-        self._shadow_cut = {end: families.shadow_cut.labels(name, end) for end in _SHADOW_CUTS}
-        self._takeovers_failed = families.takeovers_failed.labels(name)
-        self._handshake = children(families.handshake, Stage, name)
-        self._admission = children(families.admission, Outcome, name)
-        self.forwarded_up = families.forwarded.labels(name, "up")
-        self.forwarded_down = families.forwarded.labels(name, "down")
+        self._accepted = families.accepted.series(name)
+        self._active_pending = families.active.series(name, "pending")
+        self._active_admitted = families.active.series(name, "admitted")
+        self._admitted = families.admitted.each(Basis, name)
+        self._rejected = families.rejected.each(Reason, name)
+        self._last_rejection = families.last_rejection.each(Reason, name)
+        self._ended = families.ended.each(End, name)
+        self._probes = families.probes.each(Probe, name)
+        self._shadow_rejected = families.shadow_rejected.each(
+            [reason for reason in Reason if reason in _SHADOW_REJECTIONS], name
+        )
+        self._shadow_cut = families.shadow_cut.each(_SHADOW_CUTS, name)
+        self._takeovers_failed = families.takeovers_failed.series(name)
+        self._handshake = families.handshake.each(Stage, name)
+        self._admission = families.admission.each(Outcome, name)
+        self._forwarded_up = families.forwarded.series(name, "up")
+        self._forwarded_down = families.forwarded.series(name, "down")
+        self._traffic: Forwarded | None = None
+
+    def follow(self, traffic: Forwarded) -> None:
+        """The listener's bytes are counted there."""
+        self._traffic = traffic
+
+    def catch_up(self) -> None:
+        """Show what has been relayed up to now."""
+        if self._traffic is not None:
+            self._forwarded_up.value = self._traffic.up
+            self._forwarded_down.value = self._traffic.down
 
     def accepted(self) -> None:
         """A connection has come in and waits for its verdict."""
-        self._accepted.inc()
-        self._active_pending.inc()
+        self._accepted.value += 1
+        self._active_pending.value += 1
 
     def admitted(self, basis: Basis) -> None:
         """A waiting connection has been admitted."""
-        self._admitted[basis].inc()
-        self._active_pending.dec()
-        self._active_admitted.inc()
+        self._admitted[basis].value += 1
+        self._active_pending.value -= 1
+        self._active_admitted.value += 1
 
     def rejected(self, reason: Reason) -> None:
         """A waiting connection has been refused."""
-        self._rejected[reason].inc()
-        self._active_pending.dec()
-        self._last_rejection[reason].set(self._wall_clock())
+        self._rejected[reason].value += 1
+        self._active_pending.value -= 1
+        self._last_rejection[reason].value = self._wall_clock()
 
     def probe(self, kind: Probe) -> None:
         """A waiting connection has turned out to be a probe and is over."""
-        self._probes[kind].inc()
-        self._active_pending.dec()
+        self._probes[kind].value += 1
+        self._active_pending.value -= 1
 
     def ended(self, cause: End) -> None:
         """An admitted connection is over."""
-        self._ended[cause].inc()
-        self._active_admitted.dec()
+        self._ended[cause].value += 1
+        self._active_admitted.value -= 1
 
     def shadow_rejected(self, reason: Reason) -> None:
         """A waiting connection is wrong, and the shadow mode lets it through."""
-        self._shadow_rejected[reason].inc()
+        self._shadow_rejected[reason].value += 1
 
     def shadow_cut(self, cause: End) -> None:
         """An admitted connection is right no more, and the shadow mode spares it."""
-        self._shadow_cut[cause].inc()
+        self._shadow_cut[cause].value += 1
 
     def takeover_failed(self) -> None:
         """The old connection was cut, and the new one failed all the same."""
-        self._takeovers_failed.inc()
+        self._takeovers_failed.value += 1
 
     def counts(self) -> dict[str, int | dict[str, int]]:
         """The counters as numbers, for a status page; of those by reason, cause or kind only what isn't zero."""
+        self.catch_up()
 
-        def by_kind(family: Mapping[Kind, Counter]) -> dict[str, int]:
-            return {kind.value: count for kind, child in family.items() if (count := value(child))}
+        def by_kind(family: Mapping[Kind, Tally]) -> dict[str, int]:
+            return {kind.value: count for kind, child in family.items() if (count := int(child.value))}
 
         return {
-            "accepted": value(self._accepted),
-            "pending": value(self._active_pending),
-            "active": value(self._active_admitted),
+            "accepted": int(self._accepted.value),
+            "pending": int(self._active_pending.value),
+            "active": int(self._active_admitted.value),
             "admitted": by_kind(self._admitted),
             "rejected": by_kind(self._rejected),
             "probes": by_kind(self._probes),
             "shadow_rejected": by_kind(self._shadow_rejected),
             "shadow_cuts": by_kind(self._shadow_cut),
             "ended": by_kind(self._ended),
-            "bytes_up": value(self.forwarded_up),
-            "bytes_down": value(self.forwarded_down),
+            "bytes_up": int(self._forwarded_up.value),
+            "bytes_down": int(self._forwarded_down.value),
         }
 
     def handshake_took(self, stage: Stage, seconds: float) -> None:

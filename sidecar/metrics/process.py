@@ -18,6 +18,7 @@ from sidecar import exposition
 from sidecar.metrics.children import NAMESPACE, children
 from sidecar.metrics.labels import AcceptError, ReadResult, State
 from sidecar.metrics.listener import Families, ListenerMetrics
+from sidecar.metrics.tallies import Counters
 
 _READ_BUCKETS: Final = (0.0005, 0.0025, 0.01, 0.05, 0.25, 1, 2.5)
 
@@ -25,7 +26,8 @@ _READ_BUCKETS: Final = (0.0005, 0.0025, 0.01, 0.05, 0.25, 1, 2.5)
 class Metrics:
     """All metrics of one process.
 
-    ``log_suppressed`` and ``loop_lag`` are handles to increment and to set; everything else is a method.
+    ``log_suppressed``, ``loop_lag``, ``relay_lag`` and ``relay_pipes`` are handles to increment and to set; everything
+    else is a method.
 
     Args:
         registry: where they are registered; one of its own for each process, never the library's global one.
@@ -74,8 +76,11 @@ class Metrics:
         self._accept_errors = children(
             counter("accept_errors_total", "Failures to take a connection from the kernel.", "kind"), AcceptError
         )
-        self.log_suppressed = counter("log_suppressed_total", "Log lines left out by the rate limit on refusals.")
+        suppressed = Counters("log_suppressed_total", "Log lines left out by the rate limit on refusals.", (), registry)
+        self.log_suppressed = suppressed.series()
         self.loop_lag = gauge("event_loop_lag_seconds", "How late the event loop last woke up.")
+        self.relay_lag = gauge("relay_lag_seconds", "How long the relay's thread took to heed a word, the last time.")
+        self.relay_pipes = gauge("relay_pipes", "Pipes in use, through which busy connections are spliced.")
         self._exposed = gauge(
             "upstream_exposed", "1: somebody else's socket listens on an upstream's port beyond loopback; 0: none seen."
         )
@@ -149,6 +154,8 @@ class Metrics:
             accept: the request's ``Accept`` header. OpenMetrics 1.0 goes to those who ask for it by name; everybody
                 else, whatever they sent, gets the plain format 0.0.4.
         """
+        for listener in self._listeners.values():
+            listener.catch_up()
         return exposition.render(self._registry, accept)
 
 

@@ -3,6 +3,9 @@
 Owns addresses as values and as the block of bytes that follows a header's 16 fixed ones (HAProxy's proxy-protocol.txt,
 section 2.2). Doesn't know the rest of a header. Called by proxy_v2, which checks a block's length first; the values are
 used by everybody who names a peer.
+
+Hosts come again and again, ports don't: reading a host and showing one are remembered for a while, since the standard
+library takes microseconds for either. What was forgotten is read again; all that is remembered fits into 200 KiB.
 """
 
 from __future__ import annotations
@@ -10,12 +13,16 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum, unique
-from ipaddress import IPv4Address, IPv6Address
-from typing import Final
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final, Self
 
 from sidecar.preface.printable import printable
 
 _UNIX_PATH_LENGTH: Final = 108
+_REMEMBERED: Final = 256  # hosts
+
+Host = IPv4Address | IPv6Address
 
 
 @unique
@@ -27,6 +34,12 @@ class Family(IntEnum):
     INET6 = 2
     UNIX = 3
 
+
+_INET: Final = Family.INET  # in Python 3.11 taking a member from its class is a function call
+_INET6: Final = Family.INET6
+_INET_BLOCK: Final = struct.Struct("!4s4sHH")
+_INET6_BLOCK: Final = struct.Struct("!16s16sHH")
+_PORTS: Final = struct.Struct("!HH")
 
 ADDRESS_LENGTH: Final = {
     Family.UNSPEC: 0,
@@ -40,15 +53,20 @@ ADDRESS_LENGTH: Final = {
 class InetAddress:
     """An IPv4 or IPv6 endpoint."""
 
-    host: IPv4Address | IPv6Address
+    host: Host
     port: int
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 0xFFFF:
             raise ValueError("a port is between 0 and 65535")
 
+    @classmethod
+    def parse(cls, host: str, port: int) -> Self:
+        """The end that the kernel names so. Raises ValueError."""
+        return cls(_parsed(host), port)
+
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if self.host.version == 6 else f"{self.host}:{self.port}"
+        return f"{_shown(self.host)}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +89,16 @@ Address = InetAddress | UnixAddress
 
 def unpack_addresses(family: Family, block: bytes) -> tuple[Address, Address] | tuple[None, None]:
     """Source and destination from *block*, which is as long as *family* takes."""
-    match family:
-        case Family.UNSPEC:
-            return None, None
-        case Family.INET:
-            source, destination, source_port, destination_port = struct.unpack("!4s4sHH", block)
-            return (
-                InetAddress(IPv4Address(source), source_port),
-                InetAddress(IPv4Address(destination), destination_port),
-            )
-        case Family.INET6:
-            source, destination, source_port, destination_port = struct.unpack("!16s16sHH", block)
-            return (
-                InetAddress(IPv6Address(source), source_port),
-                InetAddress(IPv6Address(destination), destination_port),
-            )
-        case Family.UNIX:
-            return (
-                UnixAddress(block[:_UNIX_PATH_LENGTH].rstrip(b"\0")),
-                UnixAddress(block[_UNIX_PATH_LENGTH:].rstrip(b"\0")),
-            )
+    if family is _INET:
+        source, destination, source_port, destination_port = _INET_BLOCK.unpack(block)
+    elif family is _INET6:
+        source, destination, source_port, destination_port = _INET6_BLOCK.unpack(block)
+    elif family is Family.UNIX:
+        paths = block[:_UNIX_PATH_LENGTH], block[_UNIX_PATH_LENGTH:]
+        return UnixAddress(paths[0].rstrip(b"\0")), UnixAddress(paths[1].rstrip(b"\0"))
+    else:
+        return None, None
+    return InetAddress(_host(source), source_port), InetAddress(_host(destination), destination_port)
 
 
 def pack_addresses(source: Address | None, destination: Address | None) -> tuple[Family, bytes]:
@@ -99,22 +107,36 @@ def pack_addresses(source: Address | None, destination: Address | None) -> tuple
     Raises:
         ValueError: They are of different families.
     """
-    match source, destination:
-        case None, None:
-            return Family.UNSPEC, b""
-        case UnixAddress(), UnixAddress():
-            return Family.UNIX, b"".join(end.path.ljust(_UNIX_PATH_LENGTH, b"\0") for end in (source, destination))
-        case InetAddress(), InetAddress():
-            hosts = (_unmapped(source.host), _unmapped(destination.host))
-            ports = struct.pack("!HH", source.port, destination.port)
-            if hosts[0].version == hosts[1].version:
-                family = Family.INET if hosts[0].version == 4 else Family.INET6
-                return family, hosts[0].packed + hosts[1].packed + ports
-            if source.host.version == destination.host.version:  # one of two IPv6 addresses is mapped: it stays so
-                return Family.INET6, source.host.packed + destination.host.packed + ports
+    if isinstance(source, InetAddress) and isinstance(destination, InetAddress):
+        hosts: tuple[Host, Host] = _unmapped(source.host), _unmapped(destination.host)
+        if type(hosts[0]) is not type(hosts[1]):  # if only one of two IPv6 addresses is mapped, it stays so
+            hosts = source.host, destination.host
+        if type(hosts[0]) is type(hosts[1]):
+            family = _INET if isinstance(hosts[0], IPv4Address) else _INET6
+            return family, hosts[0].packed + hosts[1].packed + _PORTS.pack(source.port, destination.port)
+    elif isinstance(source, UnixAddress) and isinstance(destination, UnixAddress):
+        return Family.UNIX, b"".join(end.path.ljust(_UNIX_PATH_LENGTH, b"\0") for end in (source, destination))
+    elif source is None and destination is None:
+        return Family.UNSPEC, b""
     raise ValueError(f"source and destination are of different families: {source}, {destination}")
 
 
-def _unmapped(host: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    mapped = host.ipv4_mapped if isinstance(host, IPv6Address) else None
-    return mapped or host
+@lru_cache(_REMEMBERED)
+def _host(packed: bytes) -> Host:
+    return IPv4Address(packed) if len(packed) == 4 else IPv6Address(packed)
+
+
+@lru_cache(_REMEMBERED)
+def _parsed(host: str) -> Host:
+    return ip_address(host)
+
+
+@lru_cache(_REMEMBERED)
+def _shown(host: Host) -> str:
+    return f"[{host}]" if host.version == 6 else str(host)
+
+
+def _unmapped(host: Host) -> Host:
+    if isinstance(host, IPv4Address):
+        return host
+    return host.ipv4_mapped or host

@@ -2,6 +2,9 @@
 
 Owns the layout of format 1 (docs/wire.md, "The answer"), which is frozen. Doesn't decide what a peer may be told: the
 caller leaves out what it mustn't say. Written by the connection, read by the dialler.
+
+Between two changes of the assignment every admission is the same answer, on connections with different addresses. So
+an answer makes its TLVs once, and whoever keeps the answer keeps them.
 """
 
 from __future__ import annotations
@@ -9,11 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeVar
 
 from sidecar.errors import MalformedValue, SidecarError
 from sidecar.identity import Epoch, Generation, Identity, Instance
-from sidecar.preface.proxy_v2 import Command, Header, InetAddress, Tlv, write_header
+from sidecar.preface.proxy_v2 import Command, Header, InetAddress, frame
+from sidecar.preface.tlv import Tlv, write_tlv
 from sidecar.reasons import Advice
 
 ADMITTED: Final = "admitted"
@@ -38,7 +43,7 @@ class AnswerError(SidecarError):
     """The header is no answer of format 1, or contradicts itself: its sender's fault."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the block that is made once
 class Answer:
     """What a sidecar answers.
 
@@ -71,28 +76,34 @@ class Answer:
         """Whether the verdict is yes."""
         return self.verdict == ADMITTED
 
+    @cached_property
+    def block(self) -> bytes:
+        """Its TLVs. Detail is cut to 256 characters, and what isn't printable ASCII in it is escaped.
+
+        Raises:
+            ValueError: An admission doesn't name the sidecar's identity.
+        """
+        if self.admitted and self.identity is None:
+            raise ValueError("an admission names the sidecar's own identity: the dialler compares it")
+        parts = (
+            (TYPE_VERDICT, self.verdict),
+            (TYPE_ADVICE, self.advice),
+            (TYPE_DETAIL, _printable_detail(self.detail) or None),
+            (TYPE_IDENTITY, self.identity),
+            (TYPE_GENERATION, self.generation),
+            (TYPE_INSTANCE, self.instance),
+            (TYPE_EPOCH, self.epoch),
+        )
+        return b"".join([write_tlv(kind, str(part).encode("ascii")) for kind, part in parts if part is not None])
+
 
 def write_answer(answer: Answer, *, dialler: InetAddress | None, sidecar: InetAddress | None) -> bytes:
     """*answer* as bytes, at most 1,024; addresses are the connection's two ends, None on a Unix socket.
 
-    Detail is cut to 256 characters, and what isn't printable ASCII in it is escaped.
-
     Raises:
         ValueError: An admission doesn't name the sidecar's identity, or the addresses are of different families.
     """
-    if answer.admitted and answer.identity is None:
-        raise ValueError("an admission names the sidecar's own identity: the dialler compares it")
-    parts = (
-        (TYPE_VERDICT, answer.verdict),
-        (TYPE_ADVICE, answer.advice),
-        (TYPE_DETAIL, _printable_detail(answer.detail) or None),
-        (TYPE_IDENTITY, answer.identity),
-        (TYPE_GENERATION, answer.generation),
-        (TYPE_INSTANCE, answer.instance),
-        (TYPE_EPOCH, answer.epoch),
-    )
-    tlvs = (Tlv(kind, str(part).encode("ascii")) for kind, part in parts if part is not None)
-    return write_header(source=dialler, destination=sidecar, tlvs=tlvs)
+    return frame(answer.block, source=dialler, destination=sidecar)
 
 
 def read_answer(header: Header) -> Answer:

@@ -1,11 +1,15 @@
 """The claim: which slot and which life of it a connection means, and who dials.
 
 Owns which TLV carries what, and that a value given twice is no value. Doesn't know which parts are required, nor
-whether any of them is right: that is admission's. Called by the connection's steps with a header's TLVs
-(``read_claim``) and by diallers (``write_claim``).
+whether any of them is right: that is admission's. Called by the connection's steps with a header's block of TLVs
+(``claim_of``) and by diallers (``write_claim``).
 
 Two types, because the two sides know different things. A dialler's ``Claim`` is valid. A ``ReceivedClaim`` keeps what
 is unusable as ``Malformed``, since reading it must never fail: which part is looked at first is admission's to say.
+
+The last few claims are remembered under the block of TLVs that they were read from, like that block (``tlv``): a
+controller that reconnects claims the same again. So are well-formed values one by one, since all controllers name the
+same slot. What a claim means, and whether it is right, is decided each time.
 """
 
 from __future__ import annotations
@@ -13,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from enum import Enum, unique
+from functools import cached_property, lru_cache
 from typing import Final, TypeVar
 
 from sidecar.errors import MalformedValue
 from sidecar.identity import ControllerName, Epoch, Generation, Identity, Instance
 from sidecar.preface.printable import printable
-from sidecar.preface.proxy_v2 import TYPE_CRC32C, TYPE_NOOP, Tlv
+from sidecar.preface.tlv import REMEMBERED, REMEMBERED_LENGTH, TYPE_CRC32C, TYPE_NOOP, Tlv, read_block
 
 ANSWER_FORMAT: Final = b"1"
 
@@ -59,22 +64,21 @@ FORMAT_1: Final = TlvTypes()
 
 @unique
 class AnswerRequest(Enum):
-    """Whether a header asked for an answer, and whether in a way that can be met."""
+    """Whether a header asked for an answer, and whether in a way that can be met.
 
-    NONE = None
-    FORMAT_1 = ""
-    UNKNOWN_VERSION = "answer_version"
-    DUPLICATE = "answer_duplicate"
+    Attributes:
+        wanted: Whether an answer is sent: also to who asked for it in a wrong way, so that they learn it.
+        fault: The detail of ``preface_malformed``, where the request is unusable.
+    """
 
-    @property
-    def wanted(self) -> bool:
-        """Whether an answer is sent: also to who asked for it in a wrong way, so that they learn it."""
-        return self is not AnswerRequest.NONE
+    NONE = (False, None)
+    FORMAT_1 = (True, None)
+    UNKNOWN_VERSION = (True, "answer_version")
+    DUPLICATE = (True, "answer_duplicate")
 
-    @property
-    def fault(self) -> str | None:
-        """The detail of ``preface_malformed``, where the request is unusable."""
-        return self.value or None
+    def __init__(self, wanted: bool, fault: str | None) -> None:  # noqa: FBT001  the tuples above
+        self.wanted = wanted
+        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class Malformed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that a claim that is remembered remembers its hash and its text
 class ReceivedClaim:
     """What a connection claims, as it came. None is a part that wasn't given."""
 
@@ -101,8 +105,19 @@ class ReceivedClaim:
     controller: ControllerName | Malformed | None = None
     answer: AnswerRequest = AnswerRequest.NONE
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.identity, self.generation, self.instance, self.epoch, self.controller, self.answer))
+
     def as_text(self) -> dict[str, str]:
         """The parts that were given, for logs: printable ASCII of at most 160 characters each."""
+        return dict(self._text)
+
+    @cached_property
+    def _text(self) -> dict[str, str]:
         parts = {
             "identity": self.identity,
             "generation": self.generation,
@@ -124,17 +139,22 @@ class Claim:
     controller: ControllerName | None = None
 
 
+def claim_of(block: bytes, types: TlvTypes = FORMAT_1) -> ReceivedClaim:
+    """What the TLVs of *block* claim, which a header was read from: it has no fault."""
+    return _remembered(block, types) if len(block) <= REMEMBERED_LENGTH else _read_block(block, types)
+
+
 def read_claim(tlvs: Iterable[Tlv], types: TlvTypes = FORMAT_1) -> ReceivedClaim:
     """What *tlvs* claim. Never raises; TLVs of other types are skipped."""
     values: dict[int, list[bytes]] = {}
     for tlv in tlvs:
         values.setdefault(tlv.type, []).append(tlv.value)
     return ReceivedClaim(
-        identity=_read(values.get(types.identity), Identity.from_wire),
-        generation=_read(values.get(types.generation), Generation.from_wire),
-        instance=_read(values.get(types.instance), Instance.from_wire),
-        epoch=_read(values.get(types.epoch), Epoch.from_wire),
-        controller=_read(values.get(types.controller), ControllerName.from_wire),
+        identity=_read(values.get(types.identity), _identity),
+        generation=_read(values.get(types.generation), _generation),
+        instance=_read(values.get(types.instance), _instance),
+        epoch=_read(values.get(types.epoch), _epoch),
+        controller=_read(values.get(types.controller), _controller),
         answer=_read_answer_request(values.get(types.answer)),
     )
 
@@ -150,6 +170,18 @@ def write_claim(claim: Claim, types: TlvTypes = FORMAT_1, *, answer: bool) -> tu
     )
     stated = tuple(Tlv(kind, str(part).encode("ascii")) for kind, part in parts if part is not None)
     return (*stated, Tlv(types.answer, ANSWER_FORMAT)) if answer else stated
+
+
+def _read_block(block: bytes, types: TlvTypes) -> ReceivedClaim:
+    return read_claim(read_block(block).tlvs, types)
+
+
+_remembered = lru_cache(REMEMBERED)(_read_block)
+_identity = lru_cache(REMEMBERED)(Identity.from_wire)
+_generation = lru_cache(REMEMBERED)(Generation.from_wire)
+_instance = lru_cache(REMEMBERED)(Instance.from_wire)
+_epoch = lru_cache(REMEMBERED)(Epoch.from_wire)
+_controller = lru_cache(REMEMBERED)(ControllerName.from_wire)
 
 
 def _read(values: list[bytes] | None, parse: Callable[[bytes], _Value]) -> _Value | Malformed | None:

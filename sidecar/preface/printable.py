@@ -17,6 +17,8 @@ def printable(raw: bytes, limit: int) -> str:
 
     The backslash is escaped as well: different bytes never look the same, unless they were cut.
     """
+    if len(raw) <= limit and raw.isascii() and b"\\" not in raw and (plain := raw.decode("ascii")).isprintable():
+        return plain  # nearly always, and a loop over the bytes would be the dearest part of a log line
     # Every byte is at least one character: bytes past the limit are never escaped only to be cut.
     text = "".join(
         chr(byte) if 0x20 <= byte <= 0x7E and byte != 0x5C else f"\\x{byte:02x}" for byte in raw[: limit + 1]

@@ -1,13 +1,17 @@
 """One PROXY protocol v2 header, as HAProxy's proxy-protocol.txt defines it (section 2.2): bytes to values and back.
 
-Owns framing, TLV boundaries, the checksum, and the order in which faults are looked for (docs/wire.md,
-"Faults"). Doesn't know what any TLV means: repeated and unknown ones are kept for the claim to judge. Called by the
-connection's steps with everything that has arrived so far, and by both sides of the answer.
+Owns framing, the checksum, and the order in which faults are looked for (docs/wire.md, "Faults"). Doesn't know what any
+TLV means: repeated and unknown ones are kept for the claim to judge. Called by the connection's steps with everything
+that has arrived so far, and by both sides of the answer.
 
 Reading is stateless. A header may come in pieces cut anywhere, so ``read_header`` is simply asked again with more
 bytes; until the last one is there it looks at no more than the 16 fixed bytes, which makes asking again cheap, and
 leaves the caller's buffer the only state there is. A parser that keeps a position as well has one more thing to get
 wrong.
+
+A controller that reconnects sends the same header again, if it states no addresses. So the last few of these are
+remembered as they were read, under all of their bytes. With addresses, of which the ports vary, what is remembered is
+what the fixed bytes say and the block of TLVs (``tlv``); addresses and the checksum are read, and verified, each time.
 """
 
 from __future__ import annotations
@@ -15,10 +19,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum, unique
+from enum import IntEnum, unique
+from functools import lru_cache
 from typing import Final
 
-from sidecar.errors import SidecarError
 from sidecar.preface.address import (
     ADDRESS_LENGTH,
     Address,
@@ -29,7 +33,16 @@ from sidecar.preface.address import (
     unpack_addresses,
 )
 from sidecar.preface.crc32c import crc32c
-from sidecar.reasons import Reason, Refused
+from sidecar.preface.fault import Fault, PrefaceError
+from sidecar.preface.tlv import (
+    REMEMBERED,
+    REMEMBERED_LENGTH,
+    TYPE_CRC32C,
+    TYPE_NOOP,
+    Tlv,
+    read_block,
+    write_block,
+)
 
 __all__ = [
     "FIXED_LENGTH",
@@ -46,6 +59,7 @@ __all__ = [
     "UnixAddress",
     "bytes_wanted",
     "check_end",
+    "frame",
     "read_header",
     "write_header",
 ]
@@ -53,11 +67,11 @@ __all__ = [
 MAX_HEADER_LENGTH: Final = 4096  # a claim needs under 600 bytes; the rest is room for a proxy's own TLVs
 FIXED_LENGTH: Final = 16
 
-TYPE_CRC32C: Final = 0x03
-TYPE_NOOP: Final = 0x04
+_REMEMBERED: Final = 64  # beginnings: those of one length and family are the same
 
 _SIGNATURE: Final = b"\r\n\r\n\x00\r\nQUIT\n"
 _SIGNATURE_V1: Final = b"PROXY "
+_AFTER_SIGNATURE: Final = struct.Struct("!BBH")
 _STREAM: Final = 1
 _DATAGRAM: Final = 2
 
@@ -70,52 +84,7 @@ class Command(IntEnum):
     PROXY = 1
 
 
-@unique
-class Fault(StrEnum):
-    """What is wrong with bytes that should be a header, in the order in which it is looked for."""
-
-    MISSING = "missing"
-    BAD_SIGNATURE = "bad_signature"
-    VERSION_NOT_ALLOWED = "version_not_allowed"
-    BAD_VERSION = "bad_version"
-    BAD_COMMAND = "bad_command"
-    BAD_FAMILY = "bad_family"
-    BAD_TRANSPORT = "bad_transport"
-    HEADER_TOO_LONG = "header_too_long"
-    ADDRESS_BLOCK_SHORT = "address_block_short"
-    TLV_HEADER_TRUNCATED = "tlv_header_truncated"
-    TLV_VALUE_TRUNCATED = "tlv_value_truncated"
-    CRC_BAD_LENGTH = "crc_bad_length"
-    CRC_DUPLICATE = "crc_duplicate"
-    CRC_MISMATCH = "crc_mismatch"
-    TRUNCATED = "truncated"
-
-
-class PrefaceError(SidecarError):
-    """The bytes are no PROXY v2 header, or a broken one: their sender's fault."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(f"no usable PROXY v2 header: {fault}")
-        self.fault = fault
-
-    @property
-    def refused(self) -> Refused:
-        """The verdict that follows: somebody who speaks another protocol is told apart from one who speaks it badly."""
-        if self.fault is Fault.MISSING:
-            return Refused(Reason.PREFACE_MISSING)
-        return Refused(Reason.PREFACE_MALFORMED, self.fault.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Tlv:
-    """One type-length-value triple."""
-
-    type: int
-    value: bytes
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.type <= 0xFF and len(self.value) <= 0xFFFF):
-            raise ValueError("a TLV's type is one byte and its value at most 65535 bytes")
+_LOCAL: Final = Command.LOCAL  # in Python 3.11 taking a member from its class is a function call
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +97,7 @@ class Header:
         destination: Where it went to, likewise.
         tlvs: The top-level TLVs in their order, repeated ones too, without padding (NOOP).
         length: How many bytes the header took; what stands behind them in the buffer isn't ours.
+        block: The TLVs as they came.
     """
 
     command: Command
@@ -135,6 +105,7 @@ class Header:
     destination: Address | None
     tlvs: tuple[Tlv, ...]
     length: int
+    block: bytes = b""
 
 
 def read_header(buffer: bytes | bytearray) -> Header | None:
@@ -143,20 +114,14 @@ def read_header(buffer: bytes | bytearray) -> Header | None:
     Raises:
         PrefaceError: As soon as the byte that decides is there, the first fault in the order of docs/wire.md.
     """
-    if not buffer.startswith(_SIGNATURE):
-        _expect_signature(buffer)
-        return None
     if len(buffer) < FIXED_LENGTH:
         _check_fixed(buffer)
         return None
-    command, family, length = _check_fixed(buffer)
+    _, _, start, length = _read_fixed(bytes(buffer[:FIXED_LENGTH]))
     if len(buffer) < length:
         return None
-    if command is Command.LOCAL:
-        return Header(command, None, None, (), length)
-    source, destination = unpack_addresses(family, bytes(buffer[FIXED_LENGTH : FIXED_LENGTH + ADDRESS_LENGTH[family]]))
-    tlvs = _read_tlvs(bytes(buffer[:length]), FIXED_LENGTH + ADDRESS_LENGTH[family])
-    return Header(command, source, destination, tlvs, length)
+    read = _remembered if start == FIXED_LENGTH and length <= REMEMBERED_LENGTH else _read_complete
+    return read(bytes(buffer[:length]))
 
 
 def check_end(buffer: bytes | bytearray) -> None:
@@ -205,15 +170,47 @@ def write_header(
         raise ValueError("a LOCAL header carries nothing")
     if any(tlv.type == TYPE_CRC32C for tlv in tlvs):
         raise ValueError("the checksum is computed here: pass crc=True instead of a TLV")
+    block = write_block((*tlvs, Tlv(TYPE_CRC32C, bytes(4))) if crc else tlvs)
+    header = frame(block, source=source, destination=destination, command=command)
+    return header[:-4] + crc32c(header).to_bytes(4, "big") if crc else header
+
+
+def frame(
+    block: bytes, *, source: Address | None, destination: Address | None, command: Command = Command.PROXY
+) -> bytes:
+    """The bytes of a header with the TLVs of *block*, which holds no checksum. For the rest see ``write_header``.
+
+    Raises:
+        ValueError: The addresses are of different families, or the whole would be longer than a receiver takes.
+    """
     family, addresses = pack_addresses(source, destination)
-    transport = _STREAM if family is not Family.UNSPEC else 0
-    block = addresses + b"".join(struct.pack("!BH", tlv.type, len(tlv.value)) + tlv.value for tlv in tlvs)
-    if crc:
-        block += struct.pack("!BHI", TYPE_CRC32C, 4, 0)
-    if FIXED_LENGTH + len(block) > MAX_HEADER_LENGTH:
+    transport = _STREAM if addresses else 0
+    length = len(addresses) + len(block)
+    if FIXED_LENGTH + length > MAX_HEADER_LENGTH:
         raise ValueError(f"a header is at most {MAX_HEADER_LENGTH} bytes")
-    header = _SIGNATURE + struct.pack("!BBH", 0x20 | command, family << 4 | transport, len(block)) + block
-    return header[:-4] + struct.pack("!I", crc32c(header)) if crc else header
+    return _SIGNATURE + _AFTER_SIGNATURE.pack(0x20 | command, family << 4 | transport, length) + addresses + block
+
+
+def _read_complete(header: bytes) -> Header:
+    command, family, start, _ = _read_fixed(header[:FIXED_LENGTH])
+    if command is _LOCAL:
+        return Header(command, None, None, (), len(header))
+    source, destination = unpack_addresses(family, header[FIXED_LENGTH:start])
+    block = header[start:]
+    read = read_block(block)
+    if read.checksums:
+        _verify_checksum(header, [(start + position, value) for position, value in read.checksums])
+    return Header(command, source, destination, read.tlvs, len(header), block)
+
+
+_remembered = lru_cache(REMEMBERED)(_read_complete)
+
+
+@lru_cache(_REMEMBERED)
+def _read_fixed(fixed: bytes) -> tuple[Command, Family, int, int]:
+    """What the 16 bytes state: command, family, where the TLVs begin, length of the whole header."""
+    command, family, length = _check_fixed(fixed)
+    return command, family, FIXED_LENGTH + ADDRESS_LENGTH[family], length
 
 
 def _expect_signature(buffer: bytes | bytearray) -> None:
@@ -233,10 +230,12 @@ def _declared_length(buffer: bytes | bytearray) -> int:
 
 
 def _check_fixed(buffer: bytes | bytearray) -> tuple[Command, Family, int]:
-    """The four bytes after the signature, as far as they are there: command, family, length of the whole header.
+    """The fixed bytes, as far as they are there: command, family, length of the whole header.
 
     The values mean something only when all 16 bytes are there.
     """
+    if not buffer.startswith(_SIGNATURE):
+        _expect_signature(buffer)
     command, family, length = Command.PROXY, Family.UNSPEC, FIXED_LENGTH
     if len(buffer) > 12:
         if buffer[12] >> 4 != 2:
@@ -263,29 +262,6 @@ def _read_family(byte: int) -> Family:
     if byte & 0x0F not in ((0,) if family is Family.UNSPEC else (_STREAM, _DATAGRAM)):
         raise PrefaceError(Fault.BAD_TRANSPORT)
     return family
-
-
-def _read_tlvs(header: bytes, start: int) -> tuple[Tlv, ...]:
-    """The TLVs that fill *header* from *start* to its end, without NOOP; verifies the checksum where there is one."""
-    tlvs: list[Tlv] = []
-    checksums: list[tuple[int, bytes]] = []  # where the value stands, and the value
-    position = start
-    while position < len(header):
-        if len(header) - position < 3:
-            raise PrefaceError(Fault.TLV_HEADER_TRUNCATED)
-        kind, length = struct.unpack_from("!BH", header, position)
-        position += 3
-        value = header[position : position + length]
-        if len(value) < length:
-            raise PrefaceError(Fault.TLV_VALUE_TRUNCATED)
-        if kind == TYPE_CRC32C:
-            checksums.append((position, value))
-        if kind != TYPE_NOOP:
-            tlvs.append(Tlv(kind, value))
-        position += length
-    if checksums:
-        _verify_checksum(header, checksums)
-    return tuple(tlvs)
 
 
 def _verify_checksum(header: bytes, checksums: list[tuple[int, bytes]]) -> None:

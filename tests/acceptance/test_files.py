@@ -271,7 +271,7 @@ def test_a_higher_generation_forgets_the_last_known_assignment(
 
 
 def test_everybody_is_cut_once_no_good_read_is_young_enough(start: Start, volume: Volume, pairs: Pairs) -> None:
-    sidecar = start(assignment=assignment(volume, **FAST) | {"max_staleness": "1s"})
+    sidecar = start(assignment=assignment(volume, **FAST) | {"timeout": "800ms", "max_staleness": "1s"})
     three = [pairs.admit(sidecar) for _ in range(3)]
     assert silent_for(three[0].client, 1.5)  # good reads keep them
     volume.publish(generation=None)
@@ -289,7 +289,7 @@ def test_everybody_is_cut_once_no_good_read_is_young_enough(start: Start, volume
 def test_who_was_admitted_on_a_remembered_assignment_is_cut_when_it_is_too_old(
     start: Start, own_local_process: LocalProcess, volume: Volume, pairs: Pairs
 ) -> None:
-    settings = {"on_unavailable": "last_known", "max_age": "60s", "max_staleness": "1s"}
+    settings = {"on_unavailable": "last_known", "max_age": "60s", "timeout": "800ms", "max_staleness": "1s"}
     sidecar = start(assignment=assignment(volume, **FAST) | settings)
     with ExitStack() as stack:
         before = pairs.admit(sidecar)

@@ -182,6 +182,7 @@ def test_what_cannot_be_kept_is_not_acted_on(
     answer = sidecar.refuse(replace(CLAIM, epoch=Epoch(2)))
     assert (answer.verdict, answer.advice) == ("floor_unavailable", Advice.RETRY)
     assert old.works  # nothing was acted on
+    assert eventually(lambda: sidecar.page("/readyz").status == 503)  # no place to send a new leader to
     again = pairs.admit(sidecar, replace(CLAIM, epoch=Epoch(1)))  # what is kept already needs no writing
     volume.publish(generation=8)
     assert old.is_cut
@@ -195,6 +196,24 @@ def test_what_cannot_be_kept_is_not_acted_on(
     pairs.admit(sidecar, replace(CLAIM, generation=Generation(8), epoch=Epoch(2)))
     kept = json.loads((full_disk / "state" / "floor.json").read_text())
     assert (kept["generation"], kept["epochs"]) == ("8", {"compute": "2"})
+
+
+def test_a_directory_that_is_made_again_is_taken_again_with_what_was_in_memory(
+    start: Start, pairs: Pairs, state_dir: Path
+) -> None:
+    sidecar = start(state_dir=str(state_dir), **EPOCHS)
+    old = pairs.admit(sidecar, replace(CLAIM, epoch=Epoch(5)))
+    shutil.rmtree(state_dir)
+    assert sidecar.refuse(replace(CLAIM, epoch=Epoch(6))).verdict == "floor_unavailable"
+    assert eventually(lambda: f"{state_dir} is gone: make it again" in sidecar.page("/readyz").body)
+    assert sidecar.refuse(replace(CLAIM, epoch=Epoch(4))).verdict == "controller_stale"
+    assert old.works
+    state_dir.mkdir()
+    assert eventually(lambda: sidecar.page("/readyz").status == 200)
+    kept = json.loads((state_dir / "floor.json").read_text())
+    assert (kept["generation"], kept["epochs"]) == ("7", {"compute": "5"})
+    pairs.admit(sidecar, replace(CLAIM, epoch=Epoch(6)))
+    assert old.is_cut
 
 
 def _fill(ballast: Path) -> None:

@@ -151,6 +151,7 @@ def test_cuts_are_counted_and_not_made(start: Start, pairs: Pairs, tmp_path: Pat
         "ahead_wait": "100ms",
         "poll_interval": "100ms",
         "revalidate_interval": "100ms",
+        "timeout": "800ms",
         "max_staleness": "1s",
     }
     sidecar = start(assignment=assignment, **SHADOW)

@@ -1,0 +1,176 @@
+"""An admitted pair of connections: what is done for each event until it ends.
+
+Theory of operation. Bytes go from one side to the other as ``side`` says. At an end of stream the other side's is ended
+too; the pair is over when both have ended and the local process's kernel has taken everything, since what ours still
+holds for it could not be cut any more.
+
+Whatever else ends a pair is abortive: an error on either side, a deadline, a cut. What is held is thrown away and both
+sides get an RST, never a FIN, so that neither can take a cut or a peer's crash for the orderly end of the data.
+Rejected: closing both sides at the first end of stream (answers are lost); taking EPOLLHUP for the end (it comes while
+there is still something to be read).
+
+Owns two sockets from :meth:`Pair.begin` to its outcome. Lives in the reactor's thread; knows no claim, verdict or
+metric.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from sidecar.reasons import End
+from sidecar.relay.deadlines import NEVER, Deadlines
+from sidecar.relay.reactor import LAZY_SECONDS
+from sidecar.relay.side import Shared, Side
+from sidecar.relay.terms import Outcome, Terms
+from sidecar.relay.timers import Timer
+from sidecar.sockets import is_unix, unsent
+
+_TAKEN_LOOK_SECONDS: Final = 0.002  # to the first look at what a finished pair has left in the kernel; then longer
+_TAKEN_LOOK_MOST: Final = 0.5
+
+
+class Pair:
+    """Two connected sockets.
+
+    Args:
+        shared: what it shares with all others.
+        client: the controller's connection. Like *upstream* it doesn't block.
+        upstream: the local process's.
+        terms: what it is let go under.
+        ended: called with the outcome, in the reactor's thread.
+    """
+
+    __slots__ = (
+        "_client",
+        "_deadlines",
+        "_ended",
+        "_first_closed",
+        "_parting_look",
+        "_queued",
+        "_shared",
+        "_terms",
+        "_timer",
+        "_upstream",
+        "fence",
+        "over",
+    )
+
+    def __init__(
+        self,
+        shared: Shared,
+        client: socket.socket,
+        upstream: socket.socket,
+        terms: Terms,
+        ended: Callable[[Outcome], None],
+    ) -> None:
+        self._shared = shared
+        self._client = Side(shared, self, client, is_client=True)
+        self._upstream = Side(shared, self, upstream, is_client=False)
+        self._client.other, self._upstream.other = self._upstream, self._client
+        self._terms = terms
+        self.fence = terms.fence
+        self._ended = ended
+        self._first_closed: End | None = None
+        self._parting_look = 0.0  # seconds to the next look at what is left; 0: both sides haven't ended
+        self._queued = 0
+        self._timer: Timer | None = None
+        self._deadlines = Deadlines(terms.times, shared.reactor.clock())
+        self.over = False
+
+    def begin(self, *, answer: bytes, header: bytes, to_upstream: bytes) -> None:
+        """Send what goes first, and have both sides watched. In the thread that has made the pair, and its last word.
+
+        Raises OSError where the kernel won't watch them; the sockets are still the caller's then.
+        """
+        client, upstream = self._client, self._upstream
+        upstream.owe(answer, own=len(answer))
+        client.owe(header + to_upstream, own=len(header))
+        self._deadlines.active_at = self._shared.reactor.clock()
+        self._shared.reactor.add({side.fd: (side, side.watch()) for side in (upstream, client)})
+        due = self._deadlines.next()
+        if due != NEVER:
+            reactor = self._shared.reactor
+            reactor.call(self._look, soon=due - reactor.clock() < 2 * LAZY_SECONDS)
+
+    def finish(self, end: End, *, orderly: bool = False, fault: Exception | None = None) -> None:
+        """It is over. Again: no change."""
+        if self.over:
+            return
+        self.over = True
+        reactor = self._shared.reactor
+        if self._timer is not None:
+            reactor.give_up(self._timer)
+        for side in (self._client, self._upstream):
+            side.give_back_pipe()
+        reactor.end(self._client.sock, self._upstream.sock, orderly=orderly)
+        self._ended(Outcome(end, fault))
+
+    def may_move(self) -> bool:
+        """Whether bytes may move now; where not, the pair is over."""
+        if self._shared.reactor.clock() >= self.fence.until:
+            self.finish(self.fence.end)
+        return not self.over
+
+    def moved(self, up: bool, size: int, /) -> None:  # noqa: FBT001  the fastest way to pass it
+        """*size* bytes have gone to the other side."""
+        terms = self._terms
+        if up:
+            terms.traffic.up += size
+            terms.total.up += size
+        else:
+            terms.traffic.down += size
+            terms.total.down += size
+        self._deadlines.active_at = self._shared.reactor.turned_at
+
+    def stream_ended(self, side: Side) -> None:
+        """*side* has ended its stream, and everything that it sent has gone on."""
+        side.stop_reading()
+        if self._first_closed is not None:
+            self._parting_look = _TAKEN_LOOK_SECONDS
+            self._part()
+            return
+        self._first_closed = side.closed
+        self._deadlines.half_closed_at = self._shared.reactor.clock()
+        try:
+            side.other.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.finish(side.other.reset)
+            return
+        if self._deadlines.times.half_close is not None:
+            self._look()
+
+    def _part(self) -> None:
+        assert self._first_closed is not None, "both have ended"  # noqa: S101
+        upstream = self._upstream.sock
+        if is_unix(upstream) or not unsent(upstream):
+            self.finish(self._first_closed, orderly=True)
+        else:
+            self._look()
+
+    def _look(self) -> None:
+        """See what time has done, and when to look again."""
+        if self.over:
+            return
+        reactor = self._shared.reactor
+        now = reactor.clock()
+        end = self._deadlines.passed(now)
+        if end is End.IDLE and self._kernel_moves():
+            self._deadlines.active_at = now
+            end = self._deadlines.passed(now)
+        if end is not None:
+            self.finish(end)
+        elif self._parting_look and not unsent(self._upstream.sock):
+            self.finish(self._first_closed or End.CLIENT_CLOSED, orderly=True)
+        else:
+            moment = self._deadlines.next()
+            if self._parting_look:
+                moment = min(moment, now + self._parting_look)
+                self._parting_look = min(2 * self._parting_look, _TAKEN_LOOK_MOST)
+            self._timer = reactor.again(self._timer, moment, self._look)
+
+    def _kernel_moves(self) -> bool:
+        """Whether what the kernel holds for the two peers has changed since the last look."""
+        before, self._queued = self._queued, unsent(self._client.sock) + unsent(self._upstream.sock)
+        return self._queued != before
