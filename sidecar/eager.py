@@ -72,9 +72,13 @@ def _drive(nursery: trio.Nursery, coroutine: _Eager, value: object) -> None:
     request = _sent(coroutine, value)
     while request is not None:
         if request is _BORROW_TASK:
-            nursery.start_soon(_in_task, nursery, coroutine)
-            return
-        if isinstance(request, _Park):
+            try:
+                nursery.start_soon(_in_task, nursery, coroutine)
+            except RuntimeError as error:  # no more tasks there: all of it is ending
+                request = _thrown(coroutine, error)
+            else:
+                return
+        elif isinstance(request, _Park):
             request = _parked(nursery, coroutine, request)
         else:
             request = _thrown(coroutine, RuntimeError("awaited without a borrowed task"))

@@ -65,7 +65,9 @@ class Parting:
             while True:
                 await self._wait()
                 for fd, _ in self._epoll.poll(0, _EVENTS):
-                    self._take(self._leavers[fd])
+                    leaver = self._leavers.get(fd)
+                    if leaver is not None:  # else another's end has ended it
+                        self._take(leaver)
                 now = trio.current_time()
                 while (first := next(iter(self._leavers.values()), None)) is not None and first.ends_at <= now:
                     self._close(first)

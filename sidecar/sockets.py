@@ -31,14 +31,14 @@ _UNSPECIFIED: Final = bytes(16)  # a sockaddr of the family AF_UNSPEC
 _UNIX: Final = int(socket.AF_UNIX)
 _family_of: Final = socket.SocketType.family.__get__
 _libc: Final = ctypes.CDLL(None)
-# struct tcp_info of linux/tcp.h
-_TCP_INFO_SIZE: Final = 136
-_TCPI_LAST_DATA_SENT: Final = 44
-_TCPI_BYTES_ACKED: Final = 120
-# States of linux/tcp_states.h: TIME_WAIT, CLOSE, and CLOSE_WAIT, LAST_ACK, CLOSING or FIN_WAIT2
-_HAS_RECEIVED_END: Final = frozenset({6, 7, 8, 9, 11})
-_HAS_SENT_END: Final = frozenset({5, 6, 7})
-_ENDED_BY_PEER: Final = frozenset({7, 8, 9})
+# struct tcp_info of linux/tcp.h: state, last_data_sent and _recv, bytes_acked and _received, notsent_bytes, bytes_sent
+# and _retrans
+_TCP_INFO: Final = struct.Struct("=B 43x I 4x I 64x QQ 8x I 52x QQ")
+# States of linux/tcp_states.h
+_WE_ENDED: Final = frozenset({4, 5, 9, 11})  # FIN_WAIT1, FIN_WAIT2, LAST_ACK, CLOSING
+_PEER_ENDED: Final = frozenset({8, 9, 11})  # CLOSE_WAIT, LAST_ACK, CLOSING
+_CLOSE: Final = 7
+_PEER_ENDED_FIRST: Final = frozenset({7, 8, 9})  # CLOSE, CLOSE_WAIT, LAST_ACK; the first is only likely
 
 
 def is_unix(sock: socket.socket) -> bool:
@@ -125,37 +125,51 @@ def unsent(sock: socket.socket) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TcpCounts:
-    """What the kernel has counted of a TCP connection so far (tcp(7), TCP_INFO).
+    """What the kernel has counted of an accepted TCP connection so far (tcp(7), TCP_INFO).
+
+    The kernel counts the end of a stream as a byte; here it is left out wherever the connection's state tells it.
 
     Attributes:
-        received: Bytes that came.
-        acknowledged: Bytes that the peer has acknowledged.
+        received: Bytes that came. Where it is over, the end of the peer's stream, had it come, is one more.
+        sent: Bytes that were sent; those sent again count once.
+        queued: Bytes that weren't sent yet; once our stream has ended, the end is the last of them.
         silent: Seconds for which nothing has come and nothing was sent.
+        ended: Whether our stream has ended.
+        over: Whether nothing is left of it: both streams have ended, or there was an RST.
+        end_acknowledged: Whether the peer has acknowledged the end of our stream, which it does before it is over but
+            for an RST.
+        peer_ended_first: Whether, where both streams have ended, the peer's was the first, as far as the state tells.
     """
 
     received: int
-    acknowledged: int
+    sent: int
+    queued: int
     silent: float
+    ended: bool
+    over: bool
+    end_acknowledged: bool
+    peer_ended_first: bool
 
 
 def tcp_counts(sock: socket.socket) -> TcpCounts | None:
-    """What has gone through; None for a Unix socket."""
+    """What has gone through; None for a Unix socket, and on a kernel that doesn't count all of it (before 4.19)."""
     if is_unix(sock):
         return None
-    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_SIZE)
-    last_sent, last_received = struct.unpack_from("=I4xI", info, _TCPI_LAST_DATA_SENT)
-    acknowledged, received = struct.unpack_from("=QQ", info, _TCPI_BYTES_ACKED)
-    state = info[0]
-    return TcpCounts(  # the kernel counts the end of a stream as a byte
-        received - (received > 0 and state in _HAS_RECEIVED_END),
-        acknowledged - (acknowledged > 0 and state in _HAS_SENT_END),
-        min(last_sent, last_received) / 1000,
+    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+    if len(info) < _TCP_INFO.size:
+        return None
+    state, last_sent, last_received, acknowledged, received, queued, sent, sent_again = _TCP_INFO.unpack(info)
+    sent -= sent_again
+    return TcpCounts(
+        received=received - (state in _PEER_ENDED),
+        sent=sent,
+        queued=queued,
+        silent=min(last_sent, last_received) / 1000,
+        ended=state in _WE_ENDED,
+        over=state == _CLOSE,
+        end_acknowledged=acknowledged > sent,
+        peer_ended_first=state in _PEER_ENDED_FIRST,
     )
-
-
-def peer_ended_first(sock: socket.socket) -> bool:
-    """Whether the peer ended its stream before we did, as far as the state of a TCP connection tells when both have."""
-    return not is_unix(sock) and sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _ENDED_BY_PEER
 
 
 def is_connected_to_itself(sock: socket.socket) -> bool:

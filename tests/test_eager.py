@@ -117,6 +117,21 @@ async def test_what_cannot_be_begun_is_raised_where_it_was_asked_for(nursery, in
     assert caught == ["no room"]
 
 
+async def test_where_no_task_can_be_had_any_more_that_is_raised_where_it_was_asked_for():
+    caught = []
+
+    async def work():
+        try:
+            await borrow_task()
+        except RuntimeError as error:
+            caught.append(error)
+
+    async with trio.open_nursery() as closed:
+        pass
+    start(closed, work())
+    assert len(caught) == 1
+
+
 async def test_to_wait_without_a_task_is_an_error_where_it_happens(nursery):
     caught = []
 

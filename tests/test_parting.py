@@ -134,3 +134,21 @@ async def test_when_it_ends_everybody_is_closed_and_said_to_be_gone():
     for peer, _, _ in leaving:
         assert not await is_reset(peer)
         await peer.aclose()
+
+
+async def test_one_that_is_hurried_by_another_whose_end_came_at_the_same_moment_is_closed_once(room):
+    peers, hurries = [], []
+    for number in range(2):
+        peer, far = await tcp_pair()
+        peers.append(peer)
+
+        def gone(number=number):
+            room.gone.append(number)
+            hurries[1 - number]()
+
+        hurries.append(room.parting.leave(plain(far), drain=1 << 20, gone=gone))
+    for peer in peers:
+        peer.socket.close()
+    await room.until_gone(2)
+    await wait_all_tasks_blocked(0.01)
+    assert sorted(room.gone) == [0, 1]

@@ -8,37 +8,11 @@ from dataclasses import replace
 import pytest
 
 from sidecar.reasons import End
-from sidecar.relay.handed import Handed
-from sidecar.relay.terms import RelayTimes, Terms, Traffic
+from sidecar.relay.handed import LOOK_SECONDS
+from sidecar.relay.terms import RelayTimes
 from sidecar.sockets import abort, disconnect, tcp_counts
-from tests.turns import FOREVER, Loop, is_reset, received, tcp
-
-
-class HandedOver:
-    """One of them: the client, the receiver's descriptor, and the watched duplicate."""
-
-    def __init__(self, loop, times=FOREVER, before=b"", owed=0):
-        self.client, self.watched = tcp()
-        if before:  # what the sidecar has read already
-            self.client.send(before)
-            while received(self.watched) is None:
-                pass
-        self.receiver = self.watched.dup()
-        self.receiver.setblocking(False)
-        loop.closing.enter_context(self.client)
-        loop.closing.enter_context(self.receiver)
-        self.traffic, self.outcomes = Traffic(), []
-        terms = Terms(times, loop.fence, self.traffic, loop.total)
-        self.handed = Handed(loop.reactor, self.watched, terms, self.outcomes.append, before=len(before), owed=owed)
-        self.handed.begin()
-        self.loop = loop
-
-    @property
-    def end(self):
-        self.loop.until(lambda: self.outcomes)
-        self.loop.turn(1)
-        assert self.watched.fileno() == -1
-        return self.outcomes[0].end
+from tests.handed_over import HandedOver, unix
+from tests.turns import Loop, is_reset, received, tcp
 
 
 @pytest.fixture
@@ -46,22 +20,6 @@ def loop():
     loop = Loop()
     yield loop
     loop.close()
-
-
-def test_bytes_pass_without_it_and_are_counted_by_the_kernel(loop):
-    one = HandedOver(loop, before=b"preface")
-    one.client.send(b"question")
-    loop.turn()
-    assert received(one.receiver) == b"question"
-    one.receiver.send(b"the answer")
-    assert received(one.client) == b"the answer"
-    one.client.close()
-    loop.turn()
-    one.receiver.shutdown(socket.SHUT_RDWR)
-    one.receiver.close()
-    assert one.end is End.CLIENT_CLOSED
-    assert (one.traffic.up, one.traffic.down) == (8, 10)
-    assert (loop.total.up, loop.total.down) == (8, 10)
 
 
 def test_a_receiver_that_shuts_down_first_has_closed_it(loop):
@@ -93,8 +51,32 @@ def test_a_client_that_resets_has_reset(loop):
     assert one.end is End.CLIENT_RESET
 
 
+def test_a_reset_that_the_receiver_reads_before_it_is_seen_here_is_a_reset_all_the_same(loop):
+    one = HandedOver(loop)
+    abort(one.client)
+    with pytest.raises(ConnectionResetError):
+        received(one.receiver)
+    assert one.end is End.CLIENT_RESET
+
+
+def test_an_end_that_comes_before_the_reactor_knows_whom_to_tell_is_not_lost(loop):
+    class LateWatched(dict):
+        def update(self, more):
+            loop.turn()  # its thread is faster than the one that adds
+            super().update(more)
+
+    loop.reactor._watched = LateWatched()
+    client, accepted = tcp()
+    client.shutdown(socket.SHUT_WR)
+    limits = RelayTimes(half_close=60, idle=None, lifetime=None)
+    one = HandedOver(loop, limits, preface=b"", sockets=(client, accepted))
+    loop.turn()
+    loop.pass_time(61)
+    assert one.end is End.HALF_CLOSE
+
+
 def test_a_receiver_that_disconnects_has_reset(loop):
-    one = HandedOver(loop, before=b"preface")
+    one = HandedOver(loop)
     disconnect(one.receiver)
     assert one.end is End.UPSTREAM_RESET
     assert is_reset(one.client)
@@ -110,15 +92,6 @@ def test_a_cut_resets_the_client_and_fails_whatever_the_receiver_does(loop):
     assert is_reset(one.client)
     with pytest.raises(OSError, match=r"."):
         one.receiver.send(b"after")
-
-
-def test_what_went_through_before_a_cut_is_counted(loop):
-    one = HandedOver(loop)
-    one.client.send(b"12345")
-    loop.turn()
-    one.handed.finish(End.SUPERSEDED)
-    assert one.end is End.SUPERSEDED
-    assert one.traffic.up == 5
 
 
 @pytest.mark.parametrize(
@@ -143,6 +116,39 @@ def test_its_time_is_bounded_as_any_others(loop, times, end, monkeypatch):
     assert is_reset(one.client)
 
 
+def test_one_whose_receiver_has_ended_its_stream_is_half_open_too(loop):
+    one = HandedOver(loop, RelayTimes(half_close=60, idle=None, lifetime=None))
+    loop.turn()
+    one.receiver.shutdown(socket.SHUT_WR)
+    loop.pass_time(LOOK_SECONDS)
+    loop.pass_time(59)
+    assert not one.outcomes
+    loop.pass_time(2)
+    assert one.end is End.HALF_CLOSE
+
+
+def test_a_unix_socket_is_never_idle_since_nobody_counts_there(loop):
+    one = HandedOver(loop, RelayTimes(half_close=None, idle=60, lifetime=None), preface=b"", sockets=unix())
+    loop.turn()
+    for _ in range(30):
+        loop.pass_time(LOOK_SECONDS)
+    assert not one.outcomes
+    one.handed.finish(End.SUPERSEDED)
+    assert one.end is End.SUPERSEDED
+    assert received(one.client) == b""
+
+
+def test_a_fence_that_is_set_later_holds_too(loop):
+    one = HandedOver(loop)
+    loop.turn()
+    loop.fence.until, loop.fence.end = loop.now + 7, End.AUTHORITY_STALE
+    loop.pass_time(LOOK_SECONDS)
+    assert not one.outcomes
+    loop.pass_time(2)
+    assert one.end is End.AUTHORITY_STALE
+    assert is_reset(one.client)
+
+
 def test_a_half_open_one_is_ended_after_its_time(loop):
     one = HandedOver(loop, RelayTimes(half_close=60, idle=None, lifetime=None))
     one.client.shutdown(socket.SHUT_WR)
@@ -160,31 +166,3 @@ def test_beyond_the_fence_it_is_cut_though_nothing_happens_on_it(loop):
     assert not one.outcomes
     loop.pass_time(5)
     assert one.end is End.AUTHORITY_STALE
-
-
-def test_what_came_before_it_was_watched_counts_and_our_own_answer_does_not(loop):
-    """The receiver may have begun long before this side hears that it has taken it."""
-    client, accepted = tcp()
-    loop.closing.enter_context(client)
-    client.send(b"preface" + b"early")
-    accepted.recv(7)
-    receiver = accepted.dup()
-    loop.closing.enter_context(receiver)
-    receiver.setblocking(False)
-    receiver.send(b"answer" + b"reply")
-    assert received(client) == b"answerreply"
-    client.close()
-    receiver.shutdown(socket.SHUT_RDWR)
-    traffic, outcomes = Traffic(), []
-    terms = Terms(FOREVER, loop.fence, traffic, loop.total)
-    Handed(loop.reactor, accepted, terms, outcomes.append, before=7, owed=6).begin()
-    loop.until(lambda: outcomes)
-    assert (traffic.up, traffic.down) == (5, 5)
-
-
-def test_an_end_that_came_before_it_was_watched_is_seen(loop):
-    for _ in range(50):
-        one = HandedOver(loop)
-        one.client.shutdown(socket.SHUT_WR)
-        one.receiver.shutdown(socket.SHUT_RDWR)
-        assert one.end in {End.CLIENT_CLOSED, End.UPSTREAM_CLOSED}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import select
 import socket
 
 import pytest
 
 from sidecar.reasons import End
-from sidecar.relay.terms import RelayTimes
+from sidecar.relay.pair import Pair
+from sidecar.relay.terms import RelayTimes, Terms, Traffic
 from sidecar.sockets import abort
-from tests.turns import Loop, clog, is_reset, received
+from tests.turns import FOREVER, Loop, clog, is_reset, received
 
 LIMITS = RelayTimes(half_close=60, idle=None, lifetime=None)
 
@@ -183,6 +185,56 @@ def test_beyond_the_fence_no_byte_moves_and_the_pair_is_over(loop):
         received(pair.process)
 
 
+def test_a_pair_that_comes_too_late_for_its_fence_moves_not_even_what_goes_first(loop):
+    """The process may have been stopped between the verdict and here."""
+    loop.fence.until, loop.fence.end = loop.now, End.AUTHORITY_STALE
+    pair = loop.pair(answer=b"ANSWER", header=b"HEADER", to_upstream=b"early")
+    loop.until(lambda: pair.outcomes)
+    assert pair.end is End.AUTHORITY_STALE
+    for sock in (pair.client, pair.process):
+        with pytest.raises(ConnectionResetError):
+            received(sock)
+    assert (pair.traffic.up, pair.traffic.down) == (0, 0)
+
+
+def test_a_finished_pair_that_the_fence_overtakes_does_not_end_in_order(loop):
+    pair = loop.pair(buffers=4096)
+    pair.process.shutdown(socket.SHUT_WR)
+    loop.turn()
+    pair.client.send(bytes(10_000))
+    pair.client.shutdown(socket.SHUT_WR)
+    loop.turn()
+    assert not pair.outcomes
+    loop.fence.until = loop.now + 5
+    loop.pass_time(6)
+    assert pair.end is loop.fence.end
+    assert is_reset(pair.process)
+
+
+def test_a_unix_client_that_hangs_up_before_the_process_takes_its_first_bytes_costs_no_turn(loop):
+    """Its hang-up can't be masked; level-triggered it would be told for ever."""
+    controller, client = socket.socketpair()
+    process, upstream = socket.socketpair()
+    with controller, process:
+        for sock in (client, upstream):
+            sock.setblocking(False)
+        terms = Terms(FOREVER, loop.fence, Traffic(), loop.total)
+        outcomes = []
+        Pair(loop.shared, client, upstream, terms, outcomes.append).begin(
+            answer=b"", header=b"", to_upstream=bytes(2_000_000)
+        )
+        loop.turn()
+        controller.close()
+        loop.turn()
+        assert not select.select([loop.reactor], [], [], 0.01)[0]
+        process.settimeout(0.01)
+        got = 0
+        while got < 2_000_000:
+            got += len(process.recv(1 << 20))
+            loop.turn(1)
+        assert not outcomes
+
+
 def test_an_orderly_end_waits_until_the_local_processs_kernel_has_taken_everything(loop):
     """What ours still holds could not be cut any more."""
     pair = loop.pair(times=LIMITS, buffers=4096)
@@ -212,3 +264,14 @@ def test_a_fault_in_one_pair_is_its_own(loop, monkeypatch):
     assert is_reset(broken.client)
     assert received(other.process) == b"y"
     assert not other.outcomes
+
+
+def test_a_fault_in_what_a_deadline_does_is_its_own_too(loop, monkeypatch):
+    limits = RelayTimes(half_close=None, idle=30, lifetime=None)
+    broken, other = loop.pair(times=limits), loop.pair(times=limits)
+    monkeypatch.setattr(type(broken.pair), "_kernel_moves", lambda self: 1 / 0 if self is broken.pair else False)
+    loop.turn()
+    loop.pass_time(31)
+    assert isinstance(broken.outcomes[0].fault, ZeroDivisionError)
+    assert is_reset(broken.client)
+    assert other.end is End.IDLE

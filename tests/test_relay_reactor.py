@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.reasons import End
 from sidecar.relay.reactor import IN, OUT, Reactor
+from sidecar.sockets import abort
 from tests.turns import descriptors, tcp
 
 
@@ -31,6 +32,16 @@ class Watcher:
     def finish(self, end):
         self.ends.append(end)
         self.reactor.end(self.sock, orderly=False)
+
+
+class Looker:
+    """Waits for a moment."""
+
+    def __init__(self, look):
+        self.look, self.faults = look, []
+
+    def fault(self, error):
+        self.faults.append(error)
 
 
 class House:
@@ -135,15 +146,42 @@ def test_a_word_from_another_thread_wakes_it_and_is_heeded_in_its_own(house):
 
 def test_timers_are_called_at_their_moment_and_again_replaces_one(house):
     called = []
-    timer = house.reactor.again(None, 6.0, lambda: called.append("first"))
-    timer = house.reactor.again(timer, 8.0, lambda: called.append("second"))
+    timer = house.reactor.again(None, 6.0, Looker(lambda: called.append("first")))
+    timer = house.reactor.again(timer, 8.0, Looker(lambda: called.append("second")))
     house.now = 7.0
     house.reactor.turn(0)
     assert called == []
     house.now = 8.0
     house.reactor.turn(0)
     assert called == ["second"]
-    assert house.reactor.again(timer, float("inf"), list) is None
+    assert house.reactor.again(timer, float("inf"), Looker(list)) is None
+
+
+def test_a_fault_at_a_moment_is_told_to_whom_it_is_of_and_the_others_go_on(house):
+    called = []
+    broken = Looker(lambda: 1 / 0)
+    house.reactor.again(None, 4.0, broken)
+    house.reactor.again(None, 5.0, Looker(lambda: called.append("other")))
+    house.reactor.turn(0)
+    assert [type(error) for error in broken.faults] == [ZeroDivisionError]
+    assert called == ["other"]
+
+
+def test_what_another_holder_of_a_closed_connection_does_reaches_nobody_who_has_its_number_now(house):
+    """The kernel's table goes by what is open, which a duplicate keeps so, and names it by a number of ours."""
+    near, watcher = house.watcher(mask=0)
+    number = watcher.sock.fileno()
+    duplicate = watcher.sock.dup()
+    house.reactor.forget(number)
+    house.reactor.end(watcher.sock, orderly=True)
+    house.reactor.turn(0)
+    peer, other = tcp()
+    heir = Watcher(house.reactor, socket.socket(fileno=os.dup2(other.fileno(), number, inheritable=False)))
+    house.sockets += [duplicate, peer, other, heir.sock]
+    house.reactor.add({number: (heir, 0)})
+    abort(near)
+    house.reactor.turn(0.01)
+    assert heir.masks == []
 
 
 def test_what_is_added_from_another_thread_while_events_come_loses_none(house):

@@ -141,11 +141,27 @@ def test_the_kernel_counts_the_payload_and_not_the_ends(pair):
     near, far = pair  # the second was accepted, as all of ours are
     near.send(b"12345")
     far.send(b"123")
-    for end in (lambda: None, lambda: near.shutdown(socket.SHUT_WR), lambda: far.shutdown(socket.SHUT_WR)):
+    for end in (lambda: None, lambda: near.shutdown(socket.SHUT_WR)):
         end()
         counts = tcp_counts(far)
-        assert (counts.received, counts.acknowledged) == (5, 3)
-        assert counts.silent < 5
+        assert (counts.received, counts.sent, counts.queued) == (5, 3, 0)
+        assert not counts.ended
+        assert not counts.over
+    far.shutdown(socket.SHUT_WR)
+    counts = tcp_counts(far)
+    assert counts.over
+    assert counts.end_acknowledged
+    assert (counts.received, counts.sent) == (6, 3), "nothing tells any more that the last one was the end"
+
+
+def test_a_connection_that_an_rst_has_ended_is_over_without_our_end_having_been_acknowledged(pair):
+    near, far = pair
+    near.send(b"12345")
+    abort(near)
+    counts = tcp_counts(far)
+    assert counts.over
+    assert not counts.end_acknowledged
+    assert counts.received == 5
 
 
 def test_what_the_kernel_still_holds_is_known():

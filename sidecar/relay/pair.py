@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from sidecar.reasons import End
@@ -84,15 +85,30 @@ class Pair:
 
         Raises OSError where the kernel won't watch them; the sockets are still the caller's then.
         """
-        client, upstream = self._client, self._upstream
-        upstream.owe(answer, own=len(answer))
-        client.owe(header + to_upstream, own=len(header))
-        self._deadlines.active_at = self._shared.reactor.clock()
-        self._shared.reactor.add({side.fd: (side, side.watch()) for side in (upstream, client)})
+        client, upstream, reactor = self._client, self._upstream, self._shared.reactor
+        now = reactor.clock()
+        late = now >= self.fence.until
+        if not late:
+            upstream.owe(answer, own=len(answer))
+            client.owe(header + to_upstream, own=len(header))
+        held = client.holds() or upstream.holds()
+        self._deadlines.active_at = now
+        reactor.add({side.fd: (side, side.watch()) for side in (upstream, client)})
         due = self._deadlines.next()
+        if late or held:
+            reactor.call(self._settle)
         if due != NEVER:
-            reactor = self._shared.reactor
-            reactor.call(self._look, soon=due - reactor.clock() < 2 * LAZY_SECONDS)
+            reactor.call(partial(reactor.look, self), soon=due - now < 2 * LAZY_SECONDS)
+
+    def _settle(self) -> None:
+        """Watch as the reactor does: whoever is wanted for nothing mustn't be told of the same hang-up for ever."""
+        if self.may_move():
+            self._client.watch_anew()
+            self._upstream.watch_anew()
+
+    def fault(self, error: Exception) -> None:
+        """The reactor says that ``look`` raised this."""
+        self.finish(End.INTERNAL_ERROR, fault=error)
 
     def finish(self, end: End, *, orderly: bool = False, fault: Exception | None = None) -> None:
         """It is over. Again: no change."""
@@ -139,7 +155,7 @@ class Pair:
             self.finish(side.other.reset)
             return
         if self._deadlines.times.half_close is not None:
-            self._look()
+            self.look()
 
     def _part(self) -> None:
         assert self._first_closed is not None, "both have ended"  # noqa: S101
@@ -147,11 +163,11 @@ class Pair:
         if is_unix(upstream) or not unsent(upstream):
             self.finish(self._first_closed, orderly=True)
         else:
-            self._look()
+            self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """See what time has done, and when to look again."""
-        if self.over:
+        if not self.may_move():
             return
         reactor = self._shared.reactor
         now = reactor.clock()
@@ -168,7 +184,7 @@ class Pair:
             if self._parting_look:
                 moment = min(moment, now + self._parting_look)
                 self._parting_look = min(2 * self._parting_look, _TAKEN_LOOK_MOST)
-            self._timer = reactor.again(self._timer, moment, self._look)
+            self._timer = reactor.again(self._timer, moment, self)
 
     def _kernel_moves(self) -> bool:
         """Whether what the kernel holds for the two peers has changed since the last look."""

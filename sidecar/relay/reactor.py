@@ -23,6 +23,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol
 
 from sidecar.reasons import End
@@ -50,7 +51,17 @@ class Watched(Protocol):
         """Something of *mask* holds. To be looked at again: it may be over by now."""
 
     def fault(self, error: Exception) -> None:
-        """``ready`` or a timer raised this, and won't be called again."""
+        """``ready`` raised this, and won't be called again."""
+
+
+class Looker(Protocol):
+    """Who waits for a moment."""
+
+    def look(self) -> None:
+        """It has come. To be looked at again: it may be over by now."""
+
+    def fault(self, error: Exception) -> None:
+        """``look`` raised this."""
 
 
 class Reactor:
@@ -171,11 +182,26 @@ class Reactor:
             self._watched.pop(sock.fileno(), None)
             self._ended.append((sock, orderly))
 
-    def again(self, timer: Timer | None, when: float, action: Callable[[], None]) -> Timer | None:
-        """Have *action* called at *when* instead of *timer*; infinite: not at all. It raises nothing."""
+    def forget(self, fd: int) -> None:
+        """Watch it no more, though closing it won't end it: another process has it too.
+
+        The kernel's table goes by what is open, not by its number, and would go on telling of it under a number that
+        by then is another's.
+        """
+        self._epoll.unregister(fd)
+
+    def look(self, who: Looker) -> None:
+        """Let *who* look now. A fault in it is its own."""
+        try:
+            who.look()
+        except Exception as error:  # noqa: BLE001  a fault in one is no other's
+            who.fault(error)
+
+    def again(self, timer: Timer | None, when: float, who: Looker) -> Timer | None:
+        """Let *who* look at *when* instead of *timer*; infinite: not at all."""
         if timer is not None:
             self._timers.give_up(timer)
-        return None if when == float("inf") else self._timers.at(when, action)
+        return None if when == float("inf") else self._timers.at(when, partial(self.look, who))
 
     def give_up(self, timer: Timer) -> None:
         """Don't call."""

@@ -264,6 +264,10 @@ class Side:
             self.rewatch()
             self.other.rewatch()
 
+    def watch_anew(self) -> None:
+        """Have it watched for what is wanted, whatever it was watched for."""
+        self._shared.reactor.want(self.fd, self.watch())
+
     def rewatch(self) -> None:
         """Have it watched for what is wanted now."""
         before = self._watching
