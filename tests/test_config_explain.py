@@ -34,7 +34,7 @@ def test_what_each_required_part_stops_is_said() -> None:
 @pytest.mark.parametrize(("assignment", "other"), [("{instance: u}", "generation"), ("{generation: 7}", "instance")])
 def test_a_part_that_the_assignment_lacks_is_not_compared(assignment: str, other: str) -> None:
     text = written(assignment=assignment)
-    assert says(text, f"refuses a claim that names a {other}: the assignment gives none to compare it with")
+    assert says(text, f"refuses a claim that names any {other}: the assignment gives none to compare it with")
     assert warnings(text) == []
 
 

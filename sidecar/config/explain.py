@@ -91,7 +91,7 @@ def _listener(config: Config, listener: Listener) -> Iterator[Remark]:
         yield Remark(name, text, warning=True)
     for part in (Requirement.INSTANCE, Requirement.GENERATION):
         if part not in given:
-            yield Remark(name, f"refuses a claim that names a {part}: the assignment gives none to compare it with")
+            yield Remark(name, f"refuses a claim that names any {part}: the assignment gives none to compare it with")
         elif part not in listener.require:
             yield Remark(name, f"compares the {part} of a claim where it has one; it may leave it out")
     yield from _epochs(listener)
