@@ -6,6 +6,7 @@ import array
 import errno
 import select
 import socket
+from contextlib import suppress
 from ctypes import CDLL, create_string_buffer, get_errno
 from types import TracebackType
 from typing import Self
@@ -107,6 +108,15 @@ class FakeSidecar:
         """Hand *connection* over, and keep it as the duplicate."""
         self.duplicates.append(connection)
         self.send(packet(number, **parts), connection)
+
+    def send_until_nobody_listens(self, connection: socket.socket) -> None:
+        """Hand *connection* over again and again, without reading a reply, until the receiver is stuck with those."""
+        self.lifeline.settimeout(0)
+        poll = select.poll()
+        poll.register(self.lifeline, select.POLLOUT)
+        while poll.poll(500):
+            with suppress(BlockingIOError):
+                self.send(packet(1), connection)
 
     def give(self, number: int = 1, **parts: object) -> socket.socket:
         """A client whose connection was handed over and taken."""

@@ -29,7 +29,7 @@ def blocks(sock):
     return not fcntl.fcntl(sock.fileno(), fcntl.F_GETFL) & os.O_NONBLOCK
 
 
-@pytest.mark.parametrize("change", ["settimeout(None)", "setblocking(True)", "settimeout(5)", "settimeout(10**9)"])
+@pytest.mark.parametrize("change", ["settimeout(None)", "setblocking(True)", "settimeout(5)", "settimeout(10**10)"])
 def test_it_waits_without_making_the_open_file_block(pair, change):
     client, handed, duplicate, _ = pair
     eval(f"handed.{change}", {"handed": handed})
@@ -102,3 +102,20 @@ def test_a_connection_is_closed_at_the_end_of_its_block(pair):
     with Handed(sock, read_packet(packet(1, first=b"first"))) as handed:
         assert handed.first == b"first"
     assert closed == [sock]
+
+
+def test_it_is_not_closed_while_it_is_being_reset(pair, monkeypatch):
+    """A reset is by descriptor: once it is closed, the number may be another socket's."""
+    _, handed, _, closed = pair
+    closer = threading.Thread(target=handed.close)
+
+    def slow_reset(connection):
+        closer.start()
+        closer.join(0.05)
+        assert connection.fileno() != -1
+        assert closed == []
+
+    monkeypatch.setattr("sidecar.handoff.handed.reset", slow_reset)
+    handed.reset()
+    closer.join()
+    assert closed == [handed]

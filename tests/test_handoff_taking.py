@@ -59,6 +59,7 @@ def test_a_connection_is_taken_with_the_answer_written_to_it(lifeline, pair):
 
 def test_it_neither_blocks_nor_lives_on_in_a_child(lifeline):
     client, accepted = tcp_pair()
+    accepted.setblocking(True)  # even where the sidecar has forgotten it
     lifeline.hand_over(accepted)
     with client, lifeline.take().connection as connection:
         assert not connection.get_inheritable()

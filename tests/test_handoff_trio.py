@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
@@ -104,11 +104,12 @@ async def test_at_the_lifelines_end_connections_are_reset_and_handlers_cancelled
 async def test_a_second_lifeline_waits_until_the_last_handler_of_the_first_has_returned(path, handler):
     handler.may_return_when_cancelled = trio.Event()
     async with serving(path, handler), lifeline(path) as first:
-        with await in_thread(first.give), FakeSidecar(path) as second:
+        with await in_thread(first.give) as client, FakeSidecar(path) as second:
             await handler.streams.receive()
             first.die()
             await wait_all_tasks_blocked(0.02)
             assert handler.cancelled == [1]
+            assert was_reset(client)
             second.lifeline.settimeout(0)
             with pytest.raises(BlockingIOError):
                 second.reply()
@@ -213,11 +214,7 @@ async def test_a_connection_whose_sidecar_is_gone_before_it_was_told_is_reset_an
 async def test_cancelling_it_while_the_sidecar_reads_no_replies_leaves_nothing_open(path, handler):
     client, accepted = tcp_pair()
     async with serving(path, handler, capacity=0), lifeline(path) as sidecar:
-        sidecar.lifeline.settimeout(0)
-        with suppress(BlockingIOError):  # until both queues are full
-            while True:
-                await wait_all_tasks_blocked()
-                sidecar.send(packet(1), accepted)
+        await in_thread(sidecar.send_until_nobody_listens, accepted)
     accepted.close()
     client.close()
 

@@ -58,7 +58,8 @@ class Receiver:
             capacity: how many connections may be open at most; None: as many as there are descriptors for. It is an
                 attribute too, and may be changed at any time: with 0 no more are taken, and those there are live on.
             uids: the users that a sidecar may run as; None: root and this process's own.
-            on_fault: told of a lifeline that can't be had or that broke the rules, in the receiver's own thread.
+            on_fault: told of a lifeline that can't be had or that broke the rules. It runs in the receiver's thread and
+                must not close the receiver.
 
         Raises:
             StartError: something else is at *path*, or it can't be used.

@@ -74,7 +74,7 @@ def _open(descriptor: int) -> socket.socket:
         connection = socket.socket(fileno=descriptor)
     except OSError as error:
         raise LifelineError("a hand-over's descriptor is no socket") from error
-    connection.settimeout(0)  # it doesn't block already: this tells Python
+    connection.settimeout(0)  # it doesn't block already, by the format: Python has to be told
     return connection
 
 
