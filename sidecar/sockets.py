@@ -28,6 +28,7 @@ _FULL_QUEUE_SECONDS: Final = 0.01  # between two attempts at a Unix socket whose
 
 _RST_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 s
 _UNSPECIFIED: Final = bytes(16)  # a sockaddr of the family AF_UNSPEC
+_DISCARDED: Final = 64 * 1024  # bytes at a time
 _UNIX: Final = int(socket.AF_UNIX)
 _family_of: Final = socket.SocketType.family.__get__
 _libc: Final = ctypes.CDLL(None)
@@ -105,6 +106,8 @@ def disconnect(sock: socket.socket) -> None:
     if is_unix(sock) or _libc.connect(sock.fileno(), _UNSPECIFIED, len(_UNSPECIFIED)):
         with suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
+            while sock.recv(_DISCARDED, socket.MSG_DONTWAIT):  # what had come can still be read after it
+                pass
 
 
 def receive_now(sock: socket.socket, most: int) -> bytes | None:

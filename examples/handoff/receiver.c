@@ -1,159 +1,258 @@
-/* A local process in C that takes connections over from its sidecar (docs/handoff.md): an echo.
+/* A local process that takes connections over from its sidecar (docs/handoff.md) and sends every byte back.
  *
- *     cc -O2 -Wall -Wextra -o receiver receiver.c && ./receiver /run/replica/handoff.sock
+ *     cc -O2 -o receiver examples/handoff/receiver.c && ./receiver /run/replica/handoff.sock
  *
- * One thread, one poll(2). What a careful receiver does is here; what an application does is echo().
- */
+ * One thread, one poll(2). The functions from serve_lifeline() up are what a receiver needs, whatever it does with its
+ * connections; echo() stands for the application. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { MAX_PACKET = 16 * 1024, MAX_OPEN = 1024, TYPE_NUMBER = 0xF0, TYPE_ANSWER = 0xF1 };
+enum { MOST_CONNECTIONS = 1000, PACKET = 16 * 1024, HEADER = 16 };
+enum { TLV_IDENTITY = 0xE5, TLV_NUMBER = 0xF0, TLV_ANSWER = 0xF1 };
 
-static struct pollfd open_fds[MAX_OPEN]; /* connections that came through the present lifeline */
-static int open_count;
+struct text {
+    const unsigned char *bytes;
+    size_t length;
+};
 
-/* In order: the client and the sidecar see the end. close() alone would end nothing, the sidecar has a duplicate. */
+struct offer { /* what a packet says */
+    struct text number, identity, answer, first;
+};
+
+struct connection {
+    int fd;
+    unsigned char buffer[PACKET]; /* what is still to be sent back */
+    size_t start, end;
+};
+
+static struct connection *connections[MOST_CONNECTIONS];
+static size_t open_connections;
+
+static void die(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+/* ---- A connection: a socket that the sidecar holds too ---- */
+
+/* End it in order. close() alone would leave it open for the client: the sidecar has a duplicate. */
 static void finish(int fd) {
     shutdown(fd, SHUT_RDWR);
     close(fd);
 }
 
-/* Not in order: the client gets an RST. */
+/* Break it: the client gets an RST. SO_LINGER would do nothing, since the last close is the sidecar's. */
 static void reset(int fd) {
-    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
-    if (connect(fd, &nowhere, sizeof nowhere) != 0)
-        shutdown(fd, SHUT_RDWR);
+    const struct sockaddr unspecified = {.sa_family = AF_UNSPEC};
+    if (connect(fd, &unspecified, sizeof unspecified) != 0)
+        shutdown(fd, SHUT_RDWR); /* a Unix socket, which knows no reset */
     close(fd);
 }
 
-/* A real application must take care of what send() doesn't take at once: the descriptor doesn't block. */
-static int echo(int fd, const unsigned char *data, size_t size) {
-    return send(fd, data, size, MSG_NOSIGNAL) == (ssize_t)size;
+static void forget(size_t index) {
+    free(connections[index]);
+    connections[index] = connections[--open_connections];
 }
 
-/* Says what became of hand-over `number`: "taken 7", or "refused 7 full". */
-static int reply(int lifeline, const char *word, const char *number, const char *why) {
-    char text[64];
-    int size = snprintf(text, sizeof text, "%s %s%s%s", word, number, *why ? " " : "", why);
-    return send(lifeline, text, (size_t)size, MSG_NOSIGNAL) == size;
+/* ---- The application ---- */
+
+static void add(int fd, const struct offer *offer) {
+    struct connection *added = calloc(1, sizeof *added);
+    if (added == NULL)
+        die("calloc");
+    added->fd = fd;
+    memcpy(added->buffer, offer->first.bytes, offer->first.length); /* the first bytes that were received */
+    added->end = offer->first.length;
+    connections[open_connections++] = added;
+    printf("a client of %.*s\n", (int)offer->identity.length, (const char *)offer->identity.bytes);
 }
 
-/* Takes what one packet brings. 0: the lifeline has ended, or broke the rules. */
-static int take(int lifeline) {
-    static unsigned char packet[MAX_PACKET];
+static bool has_nothing_to_send(const struct connection *c) {
+    return c->start == c->end;
+}
+
+/* One step; false when the connection has ended or is broken, as it is when the sidecar has cut it. */
+static bool echo(struct connection *c) {
+    if (has_nothing_to_send(c)) {
+        ssize_t got = recv(c->fd, c->buffer, sizeof c->buffer, 0);
+        if (got <= 0)
+            return got < 0 && (errno == EAGAIN || errno == EINTR);
+        c->start = 0;
+        c->end = (size_t)got;
+    }
+    ssize_t sent = send(c->fd, c->buffer + c->start, c->end - c->start, MSG_NOSIGNAL);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR;
+    c->start += (size_t)sent;
+    return true;
+}
+
+/* ---- The hand-over ---- */
+
+static bool say(int lifeline, const char *word, struct text number, const char *why) {
+    char message[128];
+    int length = snprintf(message, sizeof message, "%s %.*s%s", word, (int)number.length, (const char *)number.bytes, why);
+    return send(lifeline, message, (size_t)length, MSG_NOSIGNAL) == length;
+}
+
+/* Read a PROXY v2 header and what follows it. False where it is none, or lacks what a hand-over needs. */
+static bool read_offer(const unsigned char *packet, size_t length, struct offer *offer) {
+    static const size_t addresses[] = {0, 12, 36, 216}; /* by family: none, IPv4, IPv6, Unix */
+    *offer = (struct offer){0};
+    if (length < HEADER || memcmp(packet, "\r\n\r\n\0\r\nQUIT\n", 12) != 0 || packet[12] != 0x21 || packet[13] >> 4 > 3)
+        return false;
+    size_t end = HEADER + ((size_t)packet[14] << 8 | packet[15]);
+    size_t at = HEADER + addresses[packet[13] >> 4];
+    if (end > length || at > end)
+        return false;
+    while (at < end) {
+        if (end - at < 3)
+            return false;
+        struct text value = {packet + at + 3, (size_t)packet[at + 1] << 8 | packet[at + 2]};
+        if (value.length > end - at - 3)
+            return false;
+        if (packet[at] == TLV_NUMBER)
+            offer->number = value;
+        else if (packet[at] == TLV_IDENTITY)
+            offer->identity = value;
+        else if (packet[at] == TLV_ANSWER)
+            offer->answer = value;
+        at += 3 + value.length;
+    }
+    offer->first = (struct text){packet + end, length - end};
+    return offer->number.length >= 1 && offer->number.length <= 20 && offer->identity.length >= 1;
+}
+
+/* Take one packet from the lifeline. False when the lifeline has ended, or broke the rules. */
+static bool take(int lifeline) {
+    unsigned char packet[PACKET];
     union {
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct iovec part = {packet, sizeof packet};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t size = recvmsg(lifeline, &message, MSG_CMSG_CLOEXEC);
-    if (size <= 0)
-        return 0;
-    int fd = -1;
-    for (struct cmsghdr *each = CMSG_FIRSTHDR(&message); each; each = CMSG_NXTHDR(&message, each))
-        if (each->cmsg_level == SOL_SOCKET && each->cmsg_type == SCM_RIGHTS)
-            memcpy(&fd, CMSG_DATA(each), sizeof fd);
+        struct cmsghdr aligned;
+        char bytes[CMSG_SPACE(2 * sizeof(int))]; /* room for one too many, to notice it */
+    } rights;
+    struct iovec data = {packet, sizeof packet};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = rights.bytes, .msg_controllen = sizeof rights.bytes};
+    ssize_t length = recvmsg(lifeline, &message, MSG_CMSG_CLOEXEC);
+    if (length < 0)
+        return errno == EINTR;
 
-    /* The header: 16 bytes, the addresses, then type-length-value triples up to its end. */
-    if (size < 16 || memcmp(packet, "\r\n\r\n\0\r\nQUIT\n", 12) != 0)
-        return 0;
-    size_t end = 16 + ((size_t)packet[14] << 8 | packet[15]);
-    static const size_t address_sizes[] = {0, 12, 36, 216};
-    size_t at = 16 + address_sizes[packet[13] >> 4 & 3];
-    char number[21] = "";
-    const unsigned char *answer = NULL;
-    size_t answer_size = 0;
-    while (end <= (size_t)size && at + 3 <= end) {
-        size_t length = (size_t)packet[at + 1] << 8 | packet[at + 2];
-        if (at + 3 + length > end)
-            return 0;
-        if (packet[at] == TYPE_NUMBER && length < sizeof number)
-            memcpy(number, packet + at + 3, length);
-        if (packet[at] == TYPE_ANSWER)
-            answer = packet + at + 3, answer_size = length;
-        at += 3 + length;
+    int fds[2] = {-1, -1};
+    size_t count = 0;
+    struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+    if (part != NULL && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS) {
+        count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(fds, CMSG_DATA(part), count * sizeof(int));
     }
-    if (at != end || !*number)
-        return 0;
+    bool lost = message.msg_flags & MSG_CTRUNC;
+    struct offer offer;
+    bool sound = !(message.msg_flags & MSG_TRUNC) && read_offer(packet, (size_t)length, &offer);
 
-    if (fd == -1) /* the kernel had no descriptor left for it: MSG_CTRUNC is set */
-        return reply(lifeline, "refused", number, "descriptors");
-    if (open_count == MAX_OPEN) {
-        close(fd);
-        return reply(lifeline, "refused", number, "full");
+    if (sound && count == 0 && lost)
+        return say(lifeline, "refused", offer.number, " descriptors");
+    if (!sound || count != 1 || lost) {
+        for (size_t i = 0; i < count; i++)
+            close(fds[i]);
+        if (length > 0)
+            fprintf(stderr, "what came through the lifeline is no hand-over\n");
+        return false;
     }
-    /* The answer goes before any byte of ours. What the sidecar has read of the client stands behind the header. */
-    int sound = answer_size == 0 || send(fd, answer, answer_size, MSG_NOSIGNAL) == (ssize_t)answer_size;
-    if (!reply(lifeline, "taken", number, "")) {
-        reset(fd);
-        return 0;
+    if (open_connections == MOST_CONNECTIONS) {
+        close(fds[0]); /* close alone: the client is still the sidecar's */
+        return say(lifeline, "refused", offer.number, " full");
     }
-    if (sound && ((size_t)size == end || echo(fd, packet + end, (size_t)size - end)))
-        open_fds[open_count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    /* The answer goes first, and it fits: nothing has been sent on this connection yet. */
+    bool sent = send(fds[0], offer.answer.bytes, offer.answer.length, MSG_NOSIGNAL) == (ssize_t)offer.answer.length;
+    bool told = say(lifeline, "taken", offer.number, "");
+    if (sent && told)
+        add(fds[0], &offer);
     else
-        reset(fd);
-    return 1;
+        reset(fds[0]);
+    return told;
 }
 
-/* Serves one lifeline to its end, and leaves nothing of what came through it. */
-static void serve(int lifeline) {
-    if (send(lifeline, "ready 1", 7, MSG_NOSIGNAL) != 7)
-        return;
-    for (int alive = 1; alive;) {
-        struct pollfd wait[1 + MAX_OPEN];
-        wait[0] = (struct pollfd){.fd = lifeline, .events = POLLIN};
-        memcpy(wait + 1, open_fds, (size_t)open_count * sizeof *open_fds);
-        int count = open_count;
-        if (poll(wait, 1 + (nfds_t)count, -1) < 0 && errno != EINTR)
-            break;
-        for (int i = count; i-- > 0;) { /* from the end, since the last one takes the place of one that goes */
-            if (!wait[1 + i].revents)
-                continue;
-            unsigned char data[65536];
-            ssize_t size = recv(open_fds[i].fd, data, sizeof data, MSG_DONTWAIT);
-            if (size < 0 && errno == EAGAIN)
-                continue;
-            if (size > 0 && echo(open_fds[i].fd, data, (size_t)size))
-                continue;
-            if (size == 0)
-                finish(open_fds[i].fd);
-            else
-                reset(open_fds[i].fd); /* it broke, or the sidecar has cut it */
-            open_fds[i] = open_fds[--open_count];
-        }
-        if (wait[0].revents)
+/* From a new lifeline to its end. Nothing of it is left when this returns. */
+static void serve_lifeline(int lifeline) {
+    static struct pollfd waiting[1 + MOST_CONNECTIONS];
+    bool alive = say(lifeline, "ready", (struct text){(const unsigned char *)"1", 1}, "");
+    while (alive) {
+        size_t count = open_connections;
+        waiting[0] = (struct pollfd){.fd = lifeline, .events = POLLIN};
+        for (size_t i = 0; i < count; i++)
+            waiting[1 + i] = (struct pollfd){
+                .fd = connections[i]->fd, .events = has_nothing_to_send(connections[i]) ? POLLIN : POLLOUT};
+        if (poll(waiting, 1 + count, -1) < 0 && errno != EINTR)
+            die("poll");
+        if (waiting[0].revents != 0) /* first, so that nothing is served any more after the lifeline's end */
             alive = take(lifeline);
+        for (size_t i = count; alive && i-- > 0;) /* from the end, since forget() moves the last one */
+            if (waiting[1 + i].revents != 0 && !echo(connections[i])) {
+                finish(connections[i]->fd);
+                forget(i);
+            }
     }
-    while (open_count > 0)
-        reset(open_fds[--open_count].fd);
+    while (open_connections > 0) {
+        reset(connections[open_connections - 1]->fd);
+        forget(open_connections - 1);
+    }
+    close(lifeline);
 }
 
-int main(int count, char **arguments) {
+/* Whether root or this process's own user has connected. */
+static bool is_a_sidecar(int lifeline) {
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(lifeline, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+        return false;
+    return peer.uid == 0 || peer.uid == geteuid();
+}
+
+static int listen_at(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (count != 2 || strlen(arguments[1]) >= sizeof address.sun_path)
-        return fprintf(stderr, "usage: receiver /path/of/the/socket\n"), 2;
-    strcpy(address.sun_path, arguments[1]);
-    unlink(arguments[1]);
-    int listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (listening < 0 || bind(listening, (struct sockaddr *)&address, sizeof address) || listen(listening, 1))
-        return perror("receiver"), 1;
-    printf("ready\n");
-    fflush(stdout);
-    for (;;) { /* one lifeline at a time: the next one is told "ready" when nothing of this one is left */
-        int lifeline = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
-        if (lifeline < 0)
-            continue;
-        serve(lifeline);
-        close(lifeline);
+    if (strlen(path) >= sizeof address.sun_path) {
+        fprintf(stderr, "%s is too long for a socket's path\n", path);
+        exit(1);
+    }
+    strcpy(address.sun_path, path);
+    int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (connect(probe, (struct sockaddr *)&address, sizeof address) != 0 && errno == ECONNREFUSED)
+        unlink(path); /* a dead process has left it; a live one is left alone, and bind() fails */
+    close(probe);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        die(path);
+    if (chmod(path, 0660) != 0 || listen(fd, 16) != 0)
+        die(path);
+    return fd;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s PATH\n", argv[0]);
+        return 2;
+    }
+    int listening = listen_at(argv[1]);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    puts("ready");
+    for (;;) {
+        int lifeline = accept4(listening, NULL, NULL, SOCK_CLOEXEC); /* one at a time */
+        if (lifeline < 0) {
+            perror("accept");
+            sleep(1);
+        } else if (is_a_sidecar(lifeline)) {
+            serve_lifeline(lifeline);
+        } else {
+            close(lifeline);
+        }
     }
 }
