@@ -52,6 +52,7 @@ class Acceptor:
         sock.setblocking(False)  # noqa: FBT003  the call has no such keyword
         self._family = sock.family
         self._unix = self._family == socket.AF_UNIX
+        self._protocol = 0 if self._unix else socket.IPPROTO_TCP
         self._local: InetAddress | None = None
         if not self._unix and not (local := _inet(sock.getsockname())).host.is_unspecified:
             self._local = local  # else each connection has an address of its own
@@ -83,7 +84,7 @@ class Acceptor:
             return None
         except OSError as error:
             raise AcceptFailed(error) from error
-        sock = socket.socket(self._family, socket.SOCK_STREAM, fileno=fd)
+        sock = socket.socket(self._family, socket.SOCK_STREAM, self._protocol, fd)  # each one not named is asked for
         sock.setblocking(False)  # noqa: FBT003  the call has no such keyword
         if self._unix:
             return Accepted(sock, None, None)

@@ -121,10 +121,11 @@ class _App:
             timeout=config.drain.timeout,
             on_state=metrics.state,
         )
+        clock = trio.lowlevel.current_clock().current_time  # trio.current_time goes round to it each time
         self._refusals = RefusalLog(
             logger,
             per_second=config.log.refusals_per_second,
-            clock=trio.lowlevel.current_clock().current_time,
+            clock=clock,
             on_suppressed=metrics.log_suppressed.inc,
         )
         self._relay = Relay(pipes=pipes(self._descriptors))
@@ -139,7 +140,7 @@ class _App:
             lifelines=self._lifelines,
             parting=self._parting,
             metrics=metrics,
-            journal=Journal(logger, self._refusals, config.identity, self._front),
+            journal=Journal(logger, self._refusals, config.identity, self._front, clock),
         )
         self._reload = Reload(
             config,

@@ -241,6 +241,7 @@ def _leave(visit: Visit) -> None:
     if gate.exclusive is not None:
         gate.exclusive.leave(connection)
     gate.roster.leave(connection)
+    connection.interrupt = connection.admission = None  # else the two keep each other until the collector comes
 
 
 def _proxy_header(visit: Visit) -> bytes:

@@ -58,6 +58,7 @@ class Journal:
     refusals: RefusalLog
     own: Identity
     authority: Authority
+    clock: Callable[[], float] = trio.current_time
     _side: _Side = field(default_factory=_Side, init=False, repr=False)
 
     def probe(self, connection: Connection, kind: Probe) -> None:
@@ -106,7 +107,7 @@ class Journal:
             connection.claimed_source,
             connection.claim,
             self._side.in_words(self.own, self.authority.newest),
-            trio.current_time() - connection.accepted_at,
+            self.clock() - connection.accepted_at,
         )
 
 

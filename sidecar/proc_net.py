@@ -2,8 +2,8 @@
 
 Owns these files' format (proc(5)): hexadecimal addresses in the host's byte order, states, inodes. The containers of a
 pod share one network namespace, so its files show the local process's sockets too. Connects to nobody: a look leaves
-no trace at the one who listens. Blocks, for some tens of milliseconds where a host has many connections: call it in a
-thread. Called by ``exposure``.
+no trace at the one who listens. Blocks, for longer where there are many Unix sockets: call it in a thread. Called by
+``exposure``.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _TCP: Final = re.compile(
     r"\s*\d+: (?P<host>[0-9A-F]{8}|[0-9A-F]{32}):(?P<port>[0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A"
     r" \S+ \S+ \S+\s+\d+\s+\d+ (?P<inode>\d+)(?: .*)?"
 )
+_NO_LISTENER: Final = re.compile(r"\s*\d+: [0-9A-F]+:[0-9A-F]{4} [0-9A-F]+:[0-9A-F]{4} (?!0A)[0-9A-F]{2} ")
 # Address, references, protocol, flags with SO_ACCEPTCON, the type SOCK_STREAM, state, inode, path.
 _UNIX: Final = re.compile(
     r"[0-9a-fA-F]+: [0-9A-F]+ [0-9A-F]+ [0-9A-F]{3}1[0-9A-F]{4} 0001 [0-9A-F]{2} +(?P<inode>\d+) (?P<path>.+)"
@@ -72,10 +73,16 @@ class ListeningUnix:
 
 
 def parse_tcp(rows: Iterable[str]) -> Iterator[ListeningTcp]:
-    """The sockets that listen, from the rows of /proc/net/tcp or tcp6. Others, and what is no row, are left out."""
+    """The sockets that listen, from the rows of /proc/net/tcp or tcp6.
+
+    The kernel shows these before all others, so nothing is read beyond them: a host may have tens of thousands of
+    connections. What is no row is left out.
+    """
     for row in rows:
-        if " 0A " in row and (match := _TCP.fullmatch(row.rstrip("\n"))):
+        if match := _TCP.fullmatch(row.rstrip("\n")):
             yield ListeningTcp(_address(match["host"]), int(match["port"], 16), int(match["inode"]))
+        elif _NO_LISTENER.match(row):
+            return
 
 
 def parse_unix(rows: Iterable[str]) -> Iterator[ListeningUnix]:

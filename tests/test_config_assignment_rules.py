@@ -87,7 +87,13 @@ def test_what_is_always_there_is_never_the_last_known(assignment: str, fits: boo
 
 
 @pytest.mark.parametrize(
-    ("generation", "fits"), [("/etc/podinfo/uid", False), ("/etc//podinfo/./uid", False), ("/etc/podinfo/gen", True)]
+    ("generation", "fits"),
+    [
+        ("/etc/podinfo/uid", False),
+        ("/etc//podinfo/./uid", False),
+        ("//etc/podinfo/uid", False),
+        ("/etc/podinfo/gen", True),
+    ],
 )
 def test_one_file_holds_one_value(generation: str, fits: bool) -> None:
     assignment = f"{{instance: {{file: /etc/podinfo/uid}}, generation: {{file: {generation}}}}}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import socket
+from itertools import pairwise
 
 import pytest
 import trio
@@ -207,6 +208,31 @@ async def test_a_receiver_that_is_not_there_is_looked_for_again_and_said_once(nu
     await house.until_ready()
     house.scope.cancel()
     receiver.close()
+
+
+async def test_it_pauses_longer_from_one_attempt_to_the_next_up_to_a_bound(autojump_clock, tmp_path):
+    attempts = []
+
+    class Watched(Lifeline):
+        def _connect(self):
+            attempts.append(trio.current_time())
+            return super()._connect()
+
+    with trio.move_on_after(5.6):
+        await Watched(str(tmp_path / "gone.sock"), build_logger("json", "debug", io.StringIO())).run()
+    pauses = [after - before for before, after in pairwise(attempts)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1, 1, 1, 1])
+
+
+async def test_a_reply_for_a_number_that_was_never_offered_changes_nothing(house, receiver):
+    sock = await receiver.accept()
+    await house.until_ready()
+    await sock.send(b"taken 99")
+    await house.offer()
+    await sock.send(b"taken 1")
+    await house.until(lambda: house.answers)
+    assert house.answers == [Reply(1)]
+    assert "lifeline_lost" not in house.events()
 
 
 async def test_a_lifeline_that_is_full_is_waited_for(house, receiver):

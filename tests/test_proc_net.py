@@ -132,6 +132,24 @@ def test_no_other_state_counts_as_listening(
     assert list(parse_tcp([row(address, port, inode, state=state)])) == []
 
 
+@only_little_endian
+def test_nothing_is_read_beyond_the_sockets_that_listen() -> None:
+    def rows() -> Iterator[str]:
+        yield from TCP.splitlines(keepends=True)
+        pytest.fail("read on, through every connection of the host")
+
+    assert len(list(parse_tcp(rows()))) == 2
+
+
+def test_the_kernel_shows_sockets_that_listen_before_all_others() -> None:
+    with own("127.0.0.1") as first, socket.create_connection(first.getsockname()), own("127.0.0.1") as last:
+        rows = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
+        states = [row.split()[3] for row in rows]
+        assert states.index("01") > 1
+        assert "0A" not in states[states.index("01") :]
+        assert {first.getsockname()[1], last.getsockname()[1]} <= {each.port for each in parse_tcp(rows)}
+
+
 @given(st.lists(st.one_of(st.text(), st.sampled_from([*TCP.splitlines(), *UNIX.splitlines()]).map(lambda s: s[1:]))))
 def test_no_text_makes_the_parsers_fail(rows: list[str]) -> None:
     list(parse_tcp(rows))

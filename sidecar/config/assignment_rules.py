@@ -68,8 +68,13 @@ def _one_file_holds_one_value(case: Case) -> Iterator[Finding]:
     instance, generation = case.file.assignment.instance, case.file.assignment.generation
     if not isinstance(instance, FileSource) or not isinstance(generation, FileSource):
         return
-    if normpath(instance.file) == normpath(generation.file):
+    if _one_path(instance.file) == _one_path(generation.file):
         yield ("assignment", "generation"), "is read from the file of assignment.instance: give each a file of its own"
+
+
+def _one_path(path: str) -> str:
+    """The same text for each way to write a path; Linux gives no meaning to a second slash at the beginning."""
+    return "/" + normpath(path).lstrip("/")
 
 
 def _staleness_leaves_time_to_read(case: Case) -> Iterator[Finding]:

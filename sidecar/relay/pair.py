@@ -32,6 +32,10 @@ _TAKEN_LOOK_SECONDS: Final = 0.002  # to the first look at what a finished pair 
 _TAKEN_LOOK_MOST: Final = 0.5
 
 
+def _nobody(_: Outcome) -> None:
+    """Has been told already."""
+
+
 class Pair:
     """Two connected sockets.
 
@@ -122,6 +126,7 @@ class Pair:
             side.give_back_pipe()
         reactor.end(self._client.sock, self._upstream.sock, orderly=orderly)
         self._ended(Outcome(end, fault))
+        self._ended = _nobody  # pair and sides keep each other until the collector comes, and whoever is told with them
 
     def may_move(self) -> bool:
         """Whether bytes may move now; where not, the pair is over."""

@@ -137,6 +137,7 @@ def test_a_receiver_out_of_descriptors_has_that_told_to_the_dialler(
             if not answer.admitted:
                 break
         assert answer.verdict == "upstream_unavailable"
+        assert eventually(lambda: sidecar.lines("connection_refused"))  # the answer is faster than the log
         (refusal,) = sidecar.lines("connection_refused")
         assert str(refusal["detail"]).endswith("the receiver is out of descriptors")
         assert sidecar.scrape().total("connections_rejected_total", reason="upstream_unavailable") == 1
