@@ -24,6 +24,7 @@ from sidecar.assignment import Assignment, Reading
 from sidecar.authority.front import Front, FrontTimes
 from sidecar.authority.source import Source
 from sidecar.bind import Bound, bind
+from sidecar.certificates import Certificates
 from sidecar.config import Config, HostPort, UnixPath
 from sidecar.config import Listener as ListenerConfig
 from sidecar.control import ProcessControl
@@ -37,7 +38,7 @@ from sidecar.journal import Journal
 from sidecar.lifecycle import Lifecycle
 from sidecar.listener import Listener
 from sidecar.log import Logger, LogSwitch, RefusalLog
-from sidecar.metrics import Metrics, State
+from sidecar.metrics import Metrics
 from sidecar.opening import open_floor, open_lifelines, open_source
 from sidecar.parting import Parting
 from sidecar.reasons import End
@@ -84,10 +85,11 @@ class _App:
         self._config = config
         self._logger = logger
         self._descriptors = raise_limit()
+        wall_clock = time.time  # noqa: TID251  for timestamps that people read, and for certificates, which go by no other
         self._metrics = metrics = Metrics(
             CollectorRegistry(),
             listeners=[each.name for each in config.listeners],
-            wall_clock=time.time,  # noqa: TID251  timestamps for people; nothing is decided on them
+            wall_clock=wall_clock,
         )
         carried = places(config, self._descriptors, metrics, logger)
         self._roster = Roster(connections=carried.connections, pending=carried.pending, lingering=carried.lingering)
@@ -131,6 +133,7 @@ class _App:
         self._relay = Relay(pipes=pipes(self._descriptors))
         self._parting = Parting()
         self._lifelines = open_lifelines(config, logger)
+        self._certificates = Certificates(config, metrics, logger, self._roster, wall_clock)
         self._gates = Gates(
             config,
             standing=self._standing,
@@ -141,6 +144,7 @@ class _App:
             parting=self._parting,
             metrics=metrics,
             journal=Journal(logger, self._refusals, config.identity, self._front, clock),
+            certificates=self._certificates,
         )
         self._reload = Reload(
             config,
@@ -153,6 +157,7 @@ class _App:
             switch,
             metrics,
             logger,
+            self._certificates,
         )
         metrics.config(config.hash)
         metrics.reloaded(successful=True)
@@ -166,6 +171,7 @@ class _App:
             signals = closed_last.enter_context(trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
             telemetry_bound = await self._bind(closed_last, config.telemetry.listen, "telemetry.listen")
             admin_bound = await self._bind(closed_last, config.admin.listen, "admin.listen")
+            await self._certificates.begin()
             doors = {each.name: await self._door(closed_first, each) for each in config.listeners}
             async with trio.open_nursery() as services:
                 services.start_soon(self._heed, signals, services)
@@ -174,6 +180,7 @@ class _App:
                 for lifeline in set(self._lifelines.values()):
                     services.start_soon(lifeline.run)
                 services.start_soon(self._front.run)
+                services.start_soon(self._certificates.run)
                 self._start_services(services, telemetry_bound, admin_bound, doors)
                 code = await self._serve(doors, closed_first)
                 services.cancel_scope.cancel()
@@ -185,7 +192,7 @@ class _App:
         """Accept until the end has begun and the last connection has ended. The exit code."""
         listeners = {
             each.name: Listener(
-                each.name, each.sources, partial(self._gates.of, each.name), self._metrics, self._logger
+                each.name, each.senders, partial(self._gates.of, each.name), self._metrics, self._logger
             )
             for each in self._config.listeners
         }
@@ -261,11 +268,7 @@ class _App:
             ending = True
 
     def _obstacles(self) -> list[Obstacle]:
-        missing = [
-            Obstacle(State.UPSTREAM_MISSING, f"nobody listens on the upstream of {name}")
-            for name in self._upstreams.missing()
-        ]
-        return self._standing.obstacles() + missing
+        return self._standing.obstacles() + self._certificates.obstacles() + self._upstreams.obstacles()
 
     def _show_assignment(self, own: Assignment) -> None:
         generation = own.generation.value if own.generation else 0

@@ -15,14 +15,18 @@ from sidecar.assignment import Reading, Unavailable
 from sidecar.gate import Visit
 from sidecar.handshake import DRAINING_PREFACE_SECONDS, Wait
 from sidecar.metrics import Basis, Stage
-from sidecar.reasons import Probe, Reason, Refused
+from sidecar.outer import introduced
+from sidecar.reasons import Probe, Reason, Refused, TlsFailure
 from sidecar.roster import Step
 from sidecar.sockets import receive_now
+from sidecar.tls.session import NothingSaid, Session, ShakeFailed, ShakeWait
 
 _AHEAD_LOOK_SECONDS: Final = 0.1  # between two reads for a claim that is ahead of the authority
 _PREFACE_CHUNK: Final = 4096  # a preface is at most this long; more would only wait in memory
 
 # In Python 3.11 taking a member from its enum is a call, and every connection meets these.
+_OUTER: Final = Wait.OUTER
+_TLS: Final = Wait.TLS
 _BYTES: Final = Wait.BYTES
 _FROM_AUTHORITY: Final = Wait.AUTHORITY
 _PREFACE: Final = Stage.PREFACE
@@ -35,6 +39,15 @@ Outcome = Wait | Refused | Probe | None  # None: it passed, and has a place
 
 def at_once(visit: Visit) -> Outcome:
     """As far as it comes with what is there already."""
+    if visit.gate.outer_sources is not None:
+        return _OUTER
+    if visit.gate.prover is not None:
+        return _TLS
+    outcome = _first_look(visit)
+    return outcome if isinstance(outcome, Wait) else _settled(visit, outcome)
+
+
+def _first_look(visit: Visit) -> Outcome:
     gate, connection = visit.gate, visit.connection
     state = gate.state()
     if state.draining:
@@ -48,7 +61,7 @@ def at_once(visit: Visit) -> Outcome:
                 outcome = None
             elif verdict.reason is not _AHEAD or not gate.times.ahead:
                 outcome = verdict
-    return outcome if isinstance(outcome, Wait) else _settled(visit, outcome)
+    return outcome
 
 
 async def first_verdict(visit: Visit, outcome: Wait) -> Refused | Probe | None:
@@ -56,6 +69,10 @@ async def first_verdict(visit: Visit, outcome: Wait) -> Refused | Probe | None:
     connection = visit.connection
     verdict: Outcome = outcome
     try:
+        if verdict is _OUTER:
+            verdict = await _be_introduced(visit) or (_TLS if visit.gate.prover is not None else _first_look(visit))
+        if verdict is _TLS:
+            verdict = await _shake(visit) or _first_look(visit)
         if verdict is _BYTES:
             verdict = await _wait_for_preface(visit)
         if verdict is _FROM_AUTHORITY:
@@ -66,8 +83,56 @@ async def first_verdict(visit: Visit, outcome: Wait) -> Refused | Probe | None:
     return _settled(visit, verdict)
 
 
+async def _be_introduced(visit: Visit) -> Refused | Probe | None:
+    """Take a load balancer's header."""
+    sources, connection = visit.gate.outer_sources, visit.connection
+    assert sources is not None, "the listener has one"  # noqa: S101
+    if visit.gate.state().draining:
+        connection.hurry(connection.accepted_at + DRAINING_PREFACE_SECONDS)
+    return await introduced(visit, sources)
+
+
+async def _shake(visit: Visit) -> Refused | Probe | None:
+    """Go through the TLS handshake. None: it is done, and what it proves is known. Raises TooSlowError."""
+    gate, connection, prover = visit.gate, visit.connection, visit.gate.prover
+    assert prover is not None, "the listener has TLS"  # noqa: S101
+    if gate.state().draining:
+        connection.hurry(connection.accepted_at + DRAINING_PREFACE_SECONDS)
+    served, began_at = prover.served, visit.began_at
+    if served is None:
+        return _tls_failed(
+            visit, ShakeFailed(TlsFailure.CERT_NOT_YET_VALID, "this side's own certificate isn't valid yet")
+        )
+    try:
+        session = Session(served.context, visit.client)
+        while (wait := session.shake(prover.wall_clock)) is not None:
+            ready = trio.lowlevel.wait_readable if wait is ShakeWait.READABLE else trio.lowlevel.wait_writable
+            await visit.wait(ready, visit.client, until=connection.deadline)
+        visit.prove(session, *prover.proved(session, served))
+    except NothingSaid:
+        visit.peer_ended = True
+        return Probe.CLOSED_BEFORE_PREFACE
+    except trio.TooSlowError:
+        if connection.deadline < visit.ends_at:
+            return Refused(Reason.DRAINING)
+        return _tls_failed(visit, ShakeFailed(TlsFailure.TIMEOUT, "no handshake in time"))
+    except ShakeFailed as failure:
+        return _tls_failed(visit, failure)
+    gate.metrics.handshake_took(Stage.TLS, visit.began_at - began_at)
+    return None
+
+
+def _tls_failed(visit: Visit, failure: ShakeFailed) -> Refused:
+    visit.gate.metrics.tls_failed(failure.cause)
+    visit.connection.tls_fault = str(failure)
+    return Refused(Reason.TLS_FAILED, failure.cause)
+
+
 def _settled(visit: Visit, verdict: Refused | Probe | None) -> Refused | Probe | None:
     """The verdict, when the shadow mode and the number of places have had their say."""
+    if isinstance(verdict, Refused) and visit.handshake.claim is None and visit.handshake.peer.fault:
+        # The rows of the shadow mode stand above that of the certificate, which it doesn't let through.
+        return Refused(Reason.PEER_NOT_ALLOWED, visit.handshake.peer.fault) if visit.lets_through(verdict) else verdict
     if isinstance(verdict, Refused) and visit.shadow_passes(verdict):
         verdict = None
     if verdict is None and not visit.gate.roster.take_place(visit.connection):
@@ -78,15 +143,15 @@ def _settled(visit: Visit, verdict: Refused | Probe | None) -> Refused | Probe |
 def _look(visit: Visit, state: State, *, waited: bool = False) -> Wait | Refused | Probe:
     """Take what has come, and say what that amounts to."""
     gate, handshake = visit.gate, visit.handshake
-    data = receive_now(visit.client, _PREFACE_CHUNK)
+    data = receive_now(visit.stream, _PREFACE_CHUNK)
     if data is None:
         return _BYTES
     outcome = handshake.receive(data, state)
     if handshake.claim is not None:
         connection = visit.connection
         connection.claim, connection.claimed_source = handshake.claim, handshake.claimed_source
-        visit.claimed_at = gate.clock() if waited else connection.accepted_at
-        gate.metrics.handshake_took(_PREFACE, visit.claimed_at - connection.accepted_at)
+        visit.claimed_at = gate.clock() if waited else visit.began_at
+        gate.metrics.handshake_took(_PREFACE, visit.claimed_at - visit.began_at)
     elif not data:
         visit.peer_ended = True
     return outcome

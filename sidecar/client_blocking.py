@@ -1,8 +1,8 @@
 """The trio client's twin for any Python program: dial, state the claim, and get a socket only once it is admitted.
 
 Owns the blocking calls of dialling and needs the standard library alone, so that a controller can use it whatever it
-is built on. What to send and what to make of the answer is the dialler's. Called by controllers and by
-``sidecar connect``.
+is built on. It speaks no TLS: for a listener that does, use ``client``. What to send and what to make of the answer is
+the dialler's. Called by controllers.
 """
 
 from __future__ import annotations

@@ -124,7 +124,11 @@ def _let_go(visit: Visit, entry: Entry) -> None:
     ended = partial(_relayed, visit, entry)
     if isinstance(entry, HandedOver):
         pumped = gate.relay.watch(
-            visit.client, before=visit.handshake.length, owed=entry.owed, terms=visit.terms(), ended=ended
+            visit.client,
+            before=visit.outer_length + visit.handshake.length,
+            owed=entry.owed,
+            terms=visit.terms(),
+            ended=ended,
         )
     else:
         pumped = gate.relay.pump(
@@ -135,6 +139,7 @@ def _let_go(visit: Visit, entry: Entry) -> None:
             to_upstream=visit.handshake.take_payload(),
             terms=visit.terms(),
             ended=ended,
+            session=visit.session,
         )
     connection.interrupt = partial(_cut, visit, pumped)
     if connection.ended_by is not None:  # said between the last decision and now
@@ -224,7 +229,10 @@ def _take_leave(visit: Visit, outcome: Refused | Probe) -> None:
     last_words = visit.answer(outcome) if isinstance(outcome, Refused) else b""
     try:
         if last_words:
-            client.send(last_words)  # at most 1 KiB, and nothing was sent before: it goes whole
+            visit.stream.send(last_words)  # at most 1 KiB, and nothing was sent before: it goes whole
+        if visit.session is not None:
+            with suppress(OSError):
+                visit.session.shutdown()
         if not visit.peer_ended:
             gone = partial(_leave, visit)
             visit.connection.interrupt = gate.parting.leave(client, drain=gate.refusal_drain, gone=gone)

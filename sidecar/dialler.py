@@ -17,6 +17,16 @@ from sidecar.preface.claim import Claim, write_claim
 from sidecar.preface.proxy_v2 import PrefaceError, read_header, write_header
 from sidecar.reasons import Advice
 
+# What an alert most likely means, by OpenSSL's name for it. A refused side is told no more, and causes share alerts.
+_MEANING: Final = {
+    "bad certificate": "this side's certificate isn't valid yet, or can't be verified",
+    "certificate expired": "by the sidecar's clock this side's certificate, or its CA's CRL, has expired",
+    "certificate required": "this side has shown no certificate",
+    "certificate revoked": "this side's certificate is revoked",
+    "unknown ca": "the sidecar doesn't know the CA of this side's certificate, or has no usable CRL of it",
+    "unsupported certificate": "this side's certificate isn't made for clients",
+}
+
 ANSWER_WITHIN: Final = 7.0  # seconds: a sidecar's default time for preface and decision, and for dialling the upstream
 
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
@@ -44,7 +54,7 @@ class RefusedError(DialError):
 
 
 class WrongPeerError(DialError):
-    """It says ``admitted`` and isn't the process that was claimed, or doesn't say that it is."""
+    """It isn't the process that was claimed, or doesn't say that it is: in its ``admitted``, or by its certificate."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("wrong_peer", Advice.RE_RESOLVE, detail)
@@ -66,6 +76,27 @@ class NoAnswerError(DialError):
 
     def __init__(self, detail: str) -> None:
         super().__init__("no_answer", Advice.RE_RESOLVE, detail)
+
+
+class TlsRefusedError(DialError):
+    """A sidecar that has shown a good certificate ended TLS with an alert: it doesn't take this side's.
+
+    No answer can come then, since no preface was read; the sidecar's log has the reason, ``tls_failed``, in full.
+    """
+
+    def __init__(self, alert: str) -> None:
+        meaning = f": {_MEANING[alert]}" if alert in _MEANING else ""
+        super().__init__("tls_refused", Advice.FIX, f"the sidecar ended TLS with the alert {alert!r}{meaning}")
+
+
+class UnprovenPeerError(DialError):
+    """Who answers couldn't be verified: its certificate doesn't pass, or TLS failed before it had shown a good one.
+
+    The advice is re-resolve: it may be a sidecar with bad files, but also whoever has the address now.
+    """
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("peer_unproven", Advice.RE_RESOLVE, detail)
 
 
 class UnreachableError(DialError):

@@ -14,8 +14,9 @@ import trio
 
 from sidecar.config import Handoff, HostPort, UnixPath
 from sidecar.log import Logger
-from sidecar.metrics import Metrics
+from sidecar.metrics import Metrics, State
 from sidecar.proc_net import Look, can_be_seen
+from sidecar.standing import Obstacle
 
 EXPOSURE_SECONDS: Final = 10.0  # between two looks for a way round
 MISSING_SECONDS: Final = 1.0  # between two looks for an upstream that isn't there, where readiness hangs on it
@@ -57,6 +58,12 @@ class UpstreamWatch:
         self._exposed: dict[str, Sequence[str]] = {}
         self._missing = list(upstreams) if needed else []  # until they have been seen
         self._failure: str | None = None
+
+    def obstacles(self) -> list[Obstacle]:
+        """What stands in the way of readiness, where it hangs on the upstreams."""
+        return [
+            Obstacle(State.UPSTREAM_MISSING, f"nobody listens on the upstream of {name}") for name in self.missing()
+        ]
 
     def missing(self) -> list[str]:
         """The listeners whose upstream nobody listens on, as of the last look; none where readiness needs none.

@@ -7,16 +7,16 @@ the first verdict, ``passage`` from there to the local process.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import trio
 
-from sidecar.admission import Admitted, Requirement, Rules, State
+from sidecar.admission import Admitted, Peer, Requirement, Rules, State
 from sidecar.assignment import Assignment
 from sidecar.authority.source import Authority
-from sidecar.config import Handoff, HostPort, UnixPath
+from sidecar.config import Handoff, HostPort, Network, UnixPath
 from sidecar.eager import borrow_task
 from sidecar.epoch_floor import EpochFloor
 from sidecar.errors import SidecarError
@@ -28,10 +28,13 @@ from sidecar.lifeline import Lifeline
 from sidecar.metrics import Basis, ListenerMetrics, Outcome
 from sidecar.parting import Parting
 from sidecar.preface.answer import write_answer
+from sidecar.presented import Presented
+from sidecar.proof import Prover
 from sidecar.reasons import End, Refused
 from sidecar.relay import Fence, Relay, RelayTimes, Terms, Traffic
 from sidecar.roster import Connection, Roster, Step
 from sidecar.sockets import Socket
+from sidecar.tls.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Gate:
         total: What went through all of them.
         lifeline: The way to a local process that takes connections over; None: it is dialled.
         parting: Where leave is taken of the refused.
+        outer_sources: Who may connect by the header that a load balancer sends first; None: none does.
+        prover: What a peer proves by TLS; None: plain connections, which prove nothing.
     """
 
     desk: Desk
@@ -92,6 +97,8 @@ class Gate:
     parting: Parting
     metrics: ListenerMetrics
     journal: Journal
+    prover: Prover | None = None
+    outer_sources: Sequence[Network] | None = None
 
     @property
     def rules(self) -> Rules:
@@ -126,6 +133,11 @@ class Visit:
         shadow_cut: Whether a cut of it was counted already.
         meanwhile: The verdict that stands while it waits for the authority to catch up with its claim.
         peer_ended: Whether its peer's stream has ended, so that nothing more will come.
+        began_at: When its peer could begin to send its preface, on trio's clock.
+        stream: What its bytes go through: the socket, or TLS on it.
+        outer_length: Bytes of a load balancer's header, where there was one.
+        session: That TLS, once its handshake is done.
+        presented: What its peer has shown there.
     """
 
     gate: Gate
@@ -138,11 +150,25 @@ class Visit:
     shadow_cut: bool = False
     meanwhile: Refused | None = None
     peer_ended: bool = False
+    began_at: float = field(init=False)
+    stream: Socket | Session = field(init=False)
+    outer_length: int = 0
+    session: Session | None = None
+    presented: Presented | None = None
 
     def __post_init__(self) -> None:
         gate, connection = self.gate, self.connection
         self.handshake = Handshake(gate.desk, UNPROVEN)
+        self.stream = self.client
+        self.began_at = connection.accepted_at
         self.ends_at = connection.deadline = connection.accepted_at + gate.times.preface
+
+    def prove(self, session: Session, presented: Presented, peer: Peer) -> None:
+        """Its TLS handshake is done, and this is what it proves."""
+        self.stream = self.session = session
+        self.presented = presented
+        self.handshake = Handshake(self.gate.desk, peer)
+        self.began_at = self.gate.clock()
 
     def terms(self) -> Terms:
         """What it is let go under from now on."""
@@ -195,19 +221,26 @@ class Visit:
 
     @property
     def believed_controller(self) -> ControllerName | None:
-        """Whom it is taken for: who it says that it is, unless it passes in spite of what it says."""
+        """Whom it is taken for: who it proves to be, else who it says it is, unless it passes in spite of that."""
+        proven = self.handshake.peer.controller
+        if proven is not None:
+            return proven
         claim = self.handshake.claim
         if claim is None or self.basis is Basis.SHADOW or not isinstance(claim.controller, ControllerName):
             return None
         return claim.controller
+
+    def lets_through(self, refused: Refused) -> bool:
+        """Whether the shadow mode, as it is now, is for letting this through."""
+        gate = self.gate
+        return gate.shadow and gate.shadow_now() and shadow_lets_through(refused) and not gate.state().draining
 
     def shadow_passes(self, refused: Refused) -> bool:
         """Whether the shadow mode, as it is now, lets this through. Counts it, once for each connection.
 
         A drain ends the mode, and so does a reload: also for who came before it and is decided after it.
         """
-        gate = self.gate
-        if not (gate.shadow and gate.shadow_now() and shadow_lets_through(refused)) or gate.state().draining:
+        if not self.lets_through(refused):
             return False
         if self.basis is not Basis.SHADOW:
             self.basis = Basis.SHADOW
@@ -217,9 +250,17 @@ class Visit:
 
     def recheck(self) -> End | None:
         """Why it doesn't pass on the newest record; one that never did isn't asked as long as that is so."""
+        outdated = self.outdated()
+        if outdated is not None:
+            return outdated
         if self.basis is Basis.SHADOW and self.gate.shadow_now():
             return None
         return self.handshake.decide_established(self.gate.authority.newest, self.gate.state())
+
+    def outdated(self) -> End | None:
+        """Why its certificate doesn't count any more; None: it does, or there is none."""
+        prover, presented = self.gate.prover, self.presented
+        return None if prover is None or presented is None else prover.outdated(presented)
 
     def spares(self, end: End) -> bool:
         """Whether the shadow mode, as it is now, doesn't make this cut. Counts it, once for each connection."""

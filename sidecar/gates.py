@@ -13,6 +13,7 @@ from operator import is_
 import trio
 
 from sidecar.admission import Rules, State
+from sidecar.certificates import Certificates
 from sidecar.config import Config, Listener
 from sidecar.epoch_floor import EpochFloor
 from sidecar.exclusive import Exclusive
@@ -44,6 +45,7 @@ class Gates:
         parting: Parting,
         metrics: Metrics,
         journal: Journal,
+        certificates: Certificates,
     ) -> None:
         self._standing = standing
         self._roster = roster
@@ -53,6 +55,7 @@ class Gates:
         self._parting = parting
         self._metrics = metrics
         self._journal = journal
+        self._certificates = certificates
         self._places = {each.name: Exclusive() for each in config.listeners if each.exclusive}
         self._fences = {each.name: Fence() for each in config.listeners}
         self._good_until = float("inf")
@@ -127,7 +130,7 @@ class Gates:
             roster=self._roster,
             exclusive=self._places.get(listener.name),
             now=partial(self._state, listener.epoch_scope),
-            epoch_floor=epochs if listener.unsafe_epoch else None,
+            epoch_floor=epochs if listener.unsafe_epoch or listener.tls is not None else None,
             relay=self._relay,
             fence=self._fences[listener.name],
             total=self._totals[listener.name],
@@ -135,6 +138,8 @@ class Gates:
             parting=self._parting,
             metrics=self._metrics.listener(listener.name),
             journal=self._journal,
+            prover=self._certificates.prover(listener),
+            outer_sources=listener.sources if listener.outer_proxy else None,
         )
 
     def _state(self, scope: str) -> State:

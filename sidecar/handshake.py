@@ -57,6 +57,8 @@ def shadow_lets_through(refused: Refused) -> bool:
 class Wait(Enum):
     """What a handshake needs to go on."""
 
+    OUTER = auto()
+    TLS = auto()
     BYTES = auto()
     AUTHORITY = auto()
 
@@ -81,21 +83,19 @@ class Desk:
     def __init__(self, rules: Rules, tlvs: TlvTypes) -> None:
         self.rules = rules
         self.tlvs = tlvs
-        self._seen: dict[bytes, tuple[ReceivedClaim, Refused | None]] = {}
+        self._seen: dict[bytes | tuple[bytes, Peer], tuple[ReceivedClaim, Refused | None]] = {}
 
     def examine(self, block: bytes, peer: Peer) -> tuple[ReceivedClaim, Refused | None]:
         """The claim in a header's *block* of TLVs, and what is wrong with it whatever the moment."""
-        if peer is not UNPROVEN:
-            claim = claim_of(block, self.tlvs)
-            return claim, examine(self.rules, claim, peer)
-        seen = self._seen.get(block)
+        key = block if peer is UNPROVEN else (block, peer)
+        seen = self._seen.get(key)
         if seen is None:
             claim = claim_of(block, self.tlvs)
             seen = claim, examine(self.rules, claim, peer)
             if len(block) <= _LONGEST_SEEN:
                 if len(self._seen) >= _MOST_SEEN:
                     self._seen.clear()
-                self._seen[block] = seen
+                self._seen[key] = seen
         return seen
 
 
@@ -126,6 +126,11 @@ class Handshake:
         self.claim: ReceivedClaim | None = None
         self.claimed_source: Address | None = None
         self.waits_for: Wait = _BYTES
+
+    @property
+    def peer(self) -> Peer:
+        """What the connection itself proves of who dials."""
+        return self._peer
 
     @property
     def payload(self) -> bytes:

@@ -67,11 +67,16 @@ class Journal:
 
     def refused(self, connection: Connection, refused: Refused) -> None:
         """It was refused."""
-        seen = self._seen(connection)
+        seen, tls_fault = self._seen(connection), connection.tls_fault or None
         self.refusals.refused(
             "connection_refused",
             refused.reason,
-            lambda: {"detail": refused.detail or None, "advice": refused.advice, **decoded(seen())},
+            lambda: {
+                "detail": refused.detail or None,
+                "advice": refused.advice,
+                "tls": tls_fault,
+                **decoded(seen()),
+            },
         )
 
     def shadowed(self, connection: Connection, refused: Refused) -> None:

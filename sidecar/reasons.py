@@ -91,6 +91,22 @@ ADVICE: Final = {
 
 
 @unique
+class TlsFailure(StrEnum):
+    """Why a TLS handshake failed: the detail of ``tls_failed`` and the label of the failures' counter."""
+
+    CERT_EXPIRED = "cert_expired"
+    CERT_NOT_YET_VALID = "cert_not_yet_valid"
+    CERT_REVOKED = "cert_revoked"
+    UNKNOWN_CA = "unknown_ca"
+    NO_CERT = "no_cert"
+    BAD_CERTIFICATE = "bad_certificate"
+    CRL_UNUSABLE = "crl_unusable"
+    PROTOCOL = "protocol"
+    EOF = "eof"
+    TIMEOUT = "timeout"  # nobody but the owner of the time limit can tell
+
+
+@unique
 class End(StrEnum):
     """Why an admitted connection ended."""
 

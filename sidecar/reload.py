@@ -16,6 +16,7 @@ from typing import Final
 
 import trio
 
+from sidecar.certificates import Certificates
 from sidecar.config import Config, ConfigurationError, Handoff
 from sidecar.config.reloading import needs_restart
 from sidecar.descriptors import Places, fit
@@ -62,10 +63,12 @@ class Reload:
     switch: LogSwitch
     metrics: Metrics
     logger: Logger
+    certificates: Certificates
     _reader: trio.CapacityLimiter = field(init=False, default_factory=lambda: trio.CapacityLimiter(1))
 
     async def from_file(self) -> list[str]:
         """Put the configuration as it stands in the file now into effect. What is wrong with it; empty: nothing."""
+        self.certificates.poke()
         problems = [f"couldn't be read within {SECONDS:g} s: nothing was changed"]
         with trio.move_on_after(SECONDS):
             problems = await self._read_and_apply()

@@ -47,6 +47,9 @@ class Admission(Protocol):
     def recheck(self) -> End | None:
         """Decide it again on the newest record: why it doesn't pass any more, or None."""
 
+    def outdated(self) -> End | None:
+        """Why the certificate that it rests on doesn't count any more, or None."""
+
     def spares(self, end: End) -> bool:
         """Whether the shadow mode doesn't make this cut, which is counted then."""
 
@@ -78,6 +81,7 @@ class Connection:
         controller: Whom the decision took for the dialler, once it has passed.
         epoch: The epoch that was checked, where epochs are.
         admission: What it was admitted on, once it may have reached the local process.
+        tls_fault: What was wrong where its TLS handshake failed, for people.
         among: The roster's: those without a verdict that came from the same source, while it is one of them.
     """
 
@@ -98,6 +102,7 @@ class Connection:
     controller: ControllerName | None = field(default=None, init=False)
     epoch: Epoch | None = field(default=None, init=False)
     admission: Admission | None = field(default=None, init=False)
+    tls_fault: str = field(default="", init=False)
     among: dict[int, Connection] | None = field(default=None, init=False)
 
     @property
@@ -179,6 +184,15 @@ class Roster:
         among[connection.id] = connection
         self._undecided_count += 1
 
+    def comes_from(self, connection: Connection, peer: InetAddress) -> None:
+        """It counts against *peer* from now on, for whom somebody who may has dialled."""
+        if connection.among is None:
+            connection.peer = peer
+        else:
+            self._leave_undecided(connection)
+            connection.peer = peer
+            self.wait(connection)
+
     def take_place(self, connection: Connection) -> bool:
         """Exchange the pending place for one of ``limits.connections``. False: there is none, or it gave way."""
         if len(self._passed) >= self._connections_limit or connection.ended_by is not None:
@@ -233,12 +247,11 @@ class Roster:
 
     def cut_wrong(self) -> list[Connection]:
         """Cut those who don't pass any more: these."""
-        cut = []
-        for connection in self._revocable():
-            end = connection.admission.recheck() if connection.admission is not None else None
-            if end is not None and connection.cut(end):
-                cut.append(connection)
-        return cut
+        return self._cut(lambda admission: admission.recheck())
+
+    def cut_outdated(self) -> None:
+        """Cut those whose certificate doesn't count any more."""
+        self._cut(lambda admission: admission.outdated())
 
     def cut_all(self, end: End) -> None:
         """Cut all who are admitted."""
@@ -265,12 +278,16 @@ class Roster:
         while self._all:
             await self._left.park()
 
+    def _cut(self, why: Callable[[Admission], End | None]) -> list[Connection]:
+        cut = []
+        for connection in self._revocable():
+            end = why(connection.admission) if connection.admission is not None else None
+            if end is not None and connection.cut(end):
+                cut.append(connection)
+        return cut
+
     def _revocable(self) -> list[Connection]:
-        return [
-            connection
-            for connection in self._passed.values()
-            if connection.admitted or connection.admission is not None
-        ]
+        return [each for each in self._passed.values() if each.admitted or each.admission is not None]
 
     def _leave_undecided(self, connection: Connection) -> None:
         among, connection.among = connection.among, None

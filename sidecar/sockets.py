@@ -18,7 +18,7 @@ import termios
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -110,7 +110,14 @@ def disconnect(sock: socket.socket) -> None:
                 pass
 
 
-def receive_now(sock: socket.socket, most: int) -> bytes | None:
+class Received(Protocol):
+    """What bytes are received from: a socket, or what behaves like one."""
+
+    def recv(self, size: int, /) -> bytes:
+        """Raises OSError."""
+
+
+def receive_now(sock: Received, most: int) -> bytes | None:
     """What has come, at most so many bytes; empty at the end of the stream, also a broken one; None: nothing yet."""
     try:
         return sock.recv(most)

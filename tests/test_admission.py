@@ -251,6 +251,52 @@ def test_a_certificate_that_names_a_controller_needs_no_name_in_the_claim():
     assert reason_of(rules=RULES, peer=Peer(controller=ControllerName("d")), controller=None) == Admitted(READING)
 
 
+def test_a_certificate_does_not_state_for_the_claim_what_is_required_of_it():
+    assert reason_of(peer=Peer(controller=ControllerName("c")), controller=None) is Reason.CONTROLLER_MALFORMED
+    assert reason_of(peer=Peer(slot=OWN), identity=None) is Reason.IDENTITY_MISSING
+    assert reason_of(peer=Peer(slot=OWN, generation=Generation(7)), generation=None) is Reason.INCARNATION_MISSING
+
+
+def test_a_certificate_that_names_a_generation_needs_none_in_the_claim_where_none_is_required():
+    rules = Rules(OWN, frozenset({Requirement.IDENTITY}))
+    peer = Peer(slot=OWN, generation=Generation(7))
+    assert reason_of(rules=rules, peer=peer, generation=None) == Admitted(READING)
+
+
+@pytest.mark.parametrize(
+    ("peer", "part"),
+    [
+        (Peer(slot=OTHER), "slot"),
+        (Peer(slot=OWN, generation=Generation(8)), "generation"),
+        (Peer(controller=ControllerName("d")), "controller"),
+    ],
+)
+def test_a_conflict_says_what_the_certificate_names_otherwise(peer, part):
+    assert detail_of(peer=peer) == f"the certificate names another {part}"
+
+
+def test_who_is_not_allowed_is_told_why():
+    assert detail_of(peer=Peer(fault="multiple_uris")) == "multiple_uris"
+
+
+def test_that_a_peer_is_proven_changes_no_verdict():
+    assert reason_of(peer=Peer(proven=True)) == Admitted(READING)
+    assert reason_of(peer=Peer(proven=True), epoch=Epoch(4)) is Reason.CONTROLLER_STALE
+
+
+@pytest.mark.parametrize(("certified", "admitted"), [("c", True), ("d", False)])
+def test_who_reconnects_to_an_exclusive_listener_is_told_by_the_certificate_where_it_names_a_controller(
+    certified, admitted
+):
+    verdict = reason_of(
+        rules=RULES,
+        peer=Peer(proven=True, controller=ControllerName(certified)),
+        controller=None,
+        state=State(holder=Holder(ControllerName("c"), None)),
+    )
+    assert verdict == (Admitted(READING) if admitted else Reason.EXCLUSIVE_CONFLICT)
+
+
 @pytest.mark.parametrize(
     ("rules", "epoch", "controller", "holder", "admitted"),
     [

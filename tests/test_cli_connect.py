@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from OpenSSL import SSL
 
 from sidecar.cli import connect
 from sidecar.identity import ControllerName, Epoch, Generation, Identity, Instance
@@ -15,6 +16,9 @@ from sidecar.preface.answer import Answer, write_answer
 from sidecar.preface.claim import read_claim
 from sidecar.preface.proxy_v2 import bytes_wanted, read_header
 from sidecar.reasons import Advice
+from sidecar.tls.contexts import server_context
+from tests.certificates import CA, HOUR, pem
+from tests.tls_handshakes import material
 
 IDENTITY = Identity("prod-eu", "replica-a", 2)
 ADMITTED = write_answer(Answer("admitted", None, "", IDENTITY, Generation(7)), dialler=None, sidecar=None)
@@ -56,14 +60,17 @@ class FakeSidecar:
         connection, _ = listener.accept()
         with connection:
             connection.settimeout(30)
-            buffer = bytearray()
-            while (header := read_header(buffer)) is None:
-                received = connection.recv(bytes_wanted(buffer))
-                assert received
-                buffer += received
-            self.claim = read_claim(header.tlvs)
-            connection.sendall(self.reply)
-            self.then(connection)
+            self.converse(connection)
+
+    def converse(self, connection):
+        buffer = bytearray()
+        while (header := read_header(buffer)) is None:
+            received = connection.recv(bytes_wanted(buffer))
+            assert received
+            buffer += received
+        self.claim = read_claim(header.tlvs)
+        connection.sendall(self.reply)
+        self.then(connection)
 
 
 @contextmanager
@@ -217,6 +224,109 @@ def test_a_probe_at_a_terminal_says_the_verdict_alone(terminal):
     assert (process.returncode, output, errors) == (0, b"admitted\n", b"")
 
 
+# TLS
+
+ROOT, NOBODYS = CA("root"), CA("nobody's")
+SIDECAR = ROOT.issue(uris=["spiffe://example.org/prod-eu/replica-a/2/7"], common="sidecar")
+
+
+class TlsSidecar(FakeSidecar):
+    """The same inside TLS, for those whose certificate passes. Who is refused doesn't get as far as a claim."""
+
+    def converse(self, connection):
+        connection.settimeout(None)  # OpenSSL knows no time-outs; the command's own end is enough
+        session = SSL.Connection(server_context(material(SIDECAR, ROOT)), connection)
+        session.set_accept_state()
+        try:
+            session.do_handshake()
+        except SSL.Error:
+            return
+        try:
+            super().converse(Inside(session))
+            session.shutdown()
+        except SSL.SysCallError:
+            pass  # the dialler has left
+
+
+class Inside:
+    """As much of a socket as the fake needs, over a session."""
+
+    def __init__(self, session):
+        self.session = session
+
+    def recv(self, size):
+        try:
+            return self.session.recv(size)
+        except SSL.ZeroReturnError:
+            return b""
+
+    def sendall(self, data):
+        self.session.sendall(data)
+
+
+@pytest.fixture
+def tls_options(tmp_path):
+    """The options for this certificate and these roots, whose files are written."""
+
+    def write(leaf=None, root=ROOT):
+        leaf = leaf or ROOT.issue()
+        contents = {"certificate": leaf.chain_pem, "key": leaf.key_pem, "ca": root.pem}
+        for name, content in contents.items():
+            (tmp_path / name).write_bytes(content)
+        return [word for name in contents for word in (f"--{name}", str(tmp_path / name))]
+
+    return write
+
+
+@pytest.mark.parametrize("verify", [[], ["--verify", "slot"], ["--verify", "slot+generation", "--generation", "7"]])
+def test_a_probe_inside_tls_prints_the_verdict(tls_options, verify):
+    sidecar = TlsSidecar(ADMITTED, read_all)
+    with serving(sidecar) as address:
+        assert run(address, *tls_options(), *verify, "--probe") == (0, b"admitted\n", "")
+    assert sidecar.claim.identity == IDENTITY
+
+
+def test_inside_tls_stdin_and_stdout_are_piped_with_half_close(tls_options):
+    request = os.urandom(300_000)
+    with serving(TlsSidecar(ADMITTED, lambda inside: inside.sendall(read_all(inside)[::-1]))) as address:
+        assert run(address, *tls_options(), stdin=request) == (0, request[::-1], "")
+
+
+def test_tls_that_fails_is_no_answer_and_says_who_refused_whom(tls_options):
+    expired = tls_options(ROOT.issue(start=-HOUR, end=-60))
+    with serving(TlsSidecar(ADMITTED)) as address:
+        result, output, errors = run(address, *expired, stdin=b"secret")
+    assert (result, output) == (1, b"")
+    assert errors.startswith(
+        f"sidecar connect: {address}: tls_refused: the sidecar ended TLS with the alert 'certificate expired': "
+    )
+    with serving(TlsSidecar(ADMITTED)) as address:
+        result, output, errors = run(address, *tls_options(root=NOBODYS), stdin=b"secret")
+    assert (result, output) == (1, b"")
+    assert errors.startswith(
+        f"sidecar connect: {address}: peer_unproven: its certificate doesn't pass, unknown_ca: "
+        "the peer's certificate, 'CN=sidecar': its issuer 'CN=root' "
+    )
+
+
+def test_a_certificate_of_another_slot_is_looked_up_again(tls_options):
+    sidecar = TlsSidecar(ADMITTED)
+    with serving(sidecar) as address:
+        result, output, errors = run(
+            address, *tls_options(), "--verify", "slot+generation", "--generation", "8", stdin=b"secret"
+        )
+    assert (result, output, sidecar.claim) == (12, b"", None)
+    assert "expected slot prod-eu/replica-a/2 at generation 8 in any trust domain, the certificate says" in errors
+
+
+def test_revoked_sidecars_are_refused_where_a_list_is_given(tls_options, tmp_path):
+    (tmp_path / "crl").write_bytes(pem(ROOT.crl(SIDECAR)))
+    with serving(TlsSidecar(ADMITTED)) as address:
+        result, _, errors = run(address, *tls_options(), "--crl", str(tmp_path / "crl"))
+    assert result == 1
+    assert "cert_revoked" in errors
+
+
 # Arguments
 
 
@@ -240,6 +350,53 @@ def test_a_probe_at_a_terminal_says_the_verdict_alone(terminal):
 def test_a_wrong_argument_is_named_and_ends_with_2(arguments, says, capsys):
     with pytest.raises(SystemExit) as caught:
         parse(*arguments)
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+SLOT = ("host:1", "--identity", "a/b/0")
+
+
+def run_parsed(*arguments):
+    args = parse(*SLOT, *arguments)
+    return args.run(args)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--certificate", "c"], "--certificate is for TLS, which needs --key, --ca too"),
+        (["--certificate", "c", "--key", "k"], "--certificate is for TLS, which needs --ca too"),
+        (["--ca", "a"], "--ca is for TLS, which needs --certificate, --key too"),
+        (["--crl", "r"], "--crl is for TLS, which needs --certificate, --key, --ca too"),
+        (["--verify", "slot"], "--verify is for TLS, which needs --certificate, --key, --ca too"),
+        (["--trust-domain", "x"], "--trust-domain is for TLS, which needs --certificate, --key, --ca too"),
+    ],
+)
+def test_an_option_of_tls_alone_is_met_with_what_is_missing(arguments, says, capsys):
+    with pytest.raises(SystemExit) as caught:
+        run_parsed(*arguments)
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--verify", "pod"], "argument --verify: must be one of slot+generation, slot, trust-domain, dns:PATTERN"),
+        (["--verify", ""], "argument --verify: must be one of"),
+        (["--verify", "dns:*.*"], "argument --verify: must be a DNS name"),
+        (["--trust-domain", "A"], "argument --verify or --trust-domain: the trust domain must be"),
+        (["--trust-domain", ""], "argument --verify or --trust-domain: the trust domain must be"),
+        (["--verify", "dns:a", "--trust-domain", "b"], "dns:PATTERN and a trust domain exclude each other"),
+        (["--verify", "slot+generation"], "argument --verify: the claim has no generation to check"),
+        (["--crl", ""], "doesn't exist"),
+        (["--crl", "/nowhere/crl"], "/nowhere/crl: "),
+    ],
+)
+def test_what_is_wrong_with_tls_is_named_before_anything_is_dialled(arguments, says, capsys, tls_options):
+    with pytest.raises(SystemExit) as caught:
+        run_parsed(*tls_options(), *arguments)
     assert caught.value.code == 2
     assert says in capsys.readouterr().err
 

@@ -33,6 +33,7 @@ def test_the_commands_are_these():
         "reload",
         "shutdown",
         "floor",
+        "certs",
         "demo",
     }
 
@@ -78,7 +79,10 @@ def test_the_package_runs_as_a_module_and_knows_its_version():
 
 @pytest.mark.parametrize(
     ("command", "unneeded"),
-    [("pass", {"trio", "pydantic", "yaml", "structlog", "prometheus_client"}), ("main(['schema'])", {"trio"})],
+    [
+        ("pass", {"trio", "pydantic", "yaml", "structlog", "prometheus_client", "cryptography", "OpenSSL"}),
+        ("main(['schema'])", {"trio"}),
+    ],
 )
 def test_a_command_loads_only_what_it_needs(command, unneeded):
     """`check` and `connect` run in builds, hooks and loops."""

@@ -7,7 +7,6 @@ from configurations import FULL, LISTENER, examined, problems, said, written
 
 WORDS = "not available in this version: "
 PLAIN = f"{LISTENER}, tls: none"
-TLS = "{certificate: /c, key: /k, client_ca: /a, allow: ['spiffe://x/y']}"
 REGISTRY = "registry: 'sqlite:///x'"
 
 
@@ -20,10 +19,7 @@ def unavailable(text: str) -> list[str]:
 
 def test_the_full_reference_is_right_and_not_all_of_it_is_available() -> None:
     assert examined(FULL, POD_UID="u")[1] == []
-    assert [problem.key for problem in problems(FULL, {"POD_UID": "u"})] == [
-        "tls",
-        "listeners[0].outer_proxy",
-    ]
+    assert problems(FULL, {"POD_UID": "u"}) == []
 
 
 @pytest.mark.parametrize(
@@ -42,21 +38,9 @@ def test_a_lease_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "keys"),
-    [
-        (f"tls: {TLS}", ["tls"]),
-    ],
-)
-def test_a_part_of_the_process_that_isnt_there_is_refused(more: str, keys: list[str]) -> None:
-    assert unavailable(written(more=more)) == keys
-
-
-@pytest.mark.parametrize(
     ("listener", "key"),
     [
         (f"{PLAIN}, preface: ctp", "preface"),
-        (f"{PLAIN}, outer_proxy: {{from: [10.0.0.0/8]}}", "outer_proxy"),
-        (f"{LISTENER}, tls: {TLS}", "tls"),
     ],
 )
 def test_a_part_of_a_listener_that_isnt_there_is_refused(listener: str, key: str) -> None:
@@ -102,5 +86,9 @@ def test_the_defaults_of_what_isnt_there_may_be_written_down() -> None:
 
 
 def test_it_is_said_beside_what_is_wrong() -> None:
-    found = said(written(assignment="{generation: 0}", more=f"tls: {TLS}\nlog: {{level: x}}"))
-    assert [line.partition(":")[0] for line in found] == ["assignment.generation", "tls", "log.level"]
+    found = said(written(assignment="{generation: 0}", listener=f"{PLAIN}, preface: ctp", more="log: {level: x}"))
+    assert [line.partition(":")[0] for line in found] == [
+        "assignment.generation",
+        "listeners[0].preface",
+        "log.level",
+    ]

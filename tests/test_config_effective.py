@@ -10,8 +10,7 @@ from configurations import IDENTITY, LISTENER, examined, loaded, written
 
 from sidecar.admission import Requirement
 from sidecar.config.addresses import HostPort, UnixPath
-from sidecar.config.effective import enforcement_of, max_staleness, required_parts, resolve, tls_of
-from sidecar.config.listener_model import TlsSection
+from sidecar.config.effective import enforcement_of, max_staleness, required_parts, resolve
 from sidecar.identity import Generation, Identity, Instance
 from sidecar.preface.claim import TlvTypes
 
@@ -89,20 +88,6 @@ def test_a_registrys_record_has_both_parts() -> None:
 def test_silence_has_a_limit_by_default_where_a_registry_is_asked(assignment: str, seconds: float | None) -> None:
     case, _ = examined(written(assignment=assignment))
     assert max_staleness(case.file.assignment) == seconds
-
-
-def test_a_listeners_tls_is_the_default_with_its_own_keys_over_it() -> None:
-    common = "tls: {certificate: /c, key: /k, client_ca: /a, allow: ['spiffe://x/y'], min_version: '1.2'}"
-    case, _ = examined(written(listener=f"{LISTENER}, tls: {{key: /own, allow_dns: [d]}}", more=common))
-    tls = tls_of(case.file, case.file.listeners[0])
-    assert isinstance(tls, TlsSection)
-    assert (tls.certificate, tls.key, tls.min_version) == ("/c", "/own", "1.2")
-    assert (tls.allow, tls.allow_dns) == (("spiffe://x/y",), ("d",))
-
-
-def test_a_listener_without_tls_stays_without_beside_a_default() -> None:
-    case, _ = examined(written(listener=PLAIN, more="tls: {certificate: /c}"))
-    assert tls_of(case.file, case.file.listeners[0]) == "none"
 
 
 def test_a_listeners_enforcement_replaces_the_default() -> None:

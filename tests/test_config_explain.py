@@ -19,7 +19,24 @@ def says(text: str, words: str) -> bool:
 
 
 def warnings(text: str) -> list[str]:
-    return [remark.text for remark in remarks(text) if remark.warning]
+    """All but the one that every plain listener here gets."""
+    return [remark.text for remark in remarks(text) if remark.warning and not remark.text.startswith("without TLS")]
+
+
+@pytest.mark.parametrize(
+    ("listen", "loud"),
+    [(":7101", True), ("192.0.2.1:7101", True), ("127.0.0.1:7101", False), ("[::1]:7101", False), ("unix:/x", False)],
+)
+def test_a_plain_listener_that_others_can_reach_is_warned_of(listen: str, loud: bool) -> None:
+    text = written(listener=f"name: a, listen: '{listen}', upstream: '127.0.0.1:2101', tls: none")
+    (remark,) = (each for each in remarks(text) if each.text.startswith("without TLS"))
+    assert remark.warning == loud
+
+
+def test_with_tls_it_is_said_who_may_connect() -> None:
+    tls = "{certificate: /c, key: /k, client_ca: /a, allow: ['spiffe://x/y/*'], allow_dns: [c1.example.org]}"
+    assert says(written(listener=f"{LISTENER}, tls: {tls}"), "one of these names: spiffe://x/y/*, c1.example.org")
+    assert not says(written(listener=f"{LISTENER}, tls: {tls}"), "without TLS")
 
 
 def test_what_each_required_part_stops_is_said() -> None:

@@ -12,7 +12,9 @@ from sidecar.dialler import (
     NotASidecarError,
     RefusedError,
     TcpTarget,
+    TlsRefusedError,
     UnixTarget,
+    UnprovenPeerError,
     UnreachableError,
     WrongPeerError,
     ended,
@@ -160,14 +162,32 @@ def test_our_own_opening_sent_back_admits_nothing():
         judge(CLAIM, opening(CLAIM))
 
 
+@pytest.mark.parametrize(
+    ("alert", "ending"),
+    [
+        (
+            "unknown ca",
+            "'unknown ca': the sidecar doesn't know the CA of this side's certificate, or has no usable CRL of it",
+        ),
+        ("certificate revoked", "'certificate revoked': this side's certificate is revoked"),
+        ("internal error", "the alert 'internal error'"),
+    ],
+)
+def test_an_alert_is_told_with_what_it_means_where_that_is_known(alert, ending):
+    error = TlsRefusedError(alert)
+    assert str(error).endswith(ending)
+    assert error.advice is Advice.FIX
+
+
 def test_an_end_says_whether_an_answer_had_begun():
     assert "closed without an answer" in str(ended(b""))
     assert "after 20 bytes" in str(ended(answered(ADMITTED)[:20]))
 
 
 def test_words_of_our_own_are_never_taken_for_a_sidecars():
-    own = {error("x").reason for error in (WrongPeerError, NotASidecarError, NoAnswerError, UnreachableError)}
-    assert len(own) == 4
+    errors = (WrongPeerError, NotASidecarError, NoAnswerError, UnreachableError, TlsRefusedError, UnprovenPeerError)
+    own = {error("x").reason for error in errors}
+    assert len(own) == len(errors)
     assert own.isdisjoint(set(Reason))
 
 

@@ -11,8 +11,9 @@ import yaml
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
-from sidecar.metrics import AcceptError, Basis, Metrics, Outcome, ReadResult, Stage, State
-from sidecar.reasons import ADVICE, Advice, End, Probe, Reason
+from sidecar.metrics import AcceptError, Basis, Metrics, Outcome, ReadResult, Stage, State, TlsReload
+from sidecar.metrics.labels import CertificateKind
+from sidecar.reasons import ADVICE, Advice, End, Probe, Reason, TlsFailure
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = (ROOT / "docs" / "metrics.md").read_text()
@@ -65,6 +66,9 @@ def test_the_document_lists_every_metric_with_its_type_and_labels_and_no_other()
         ("`basis`", Basis),
         ("`kind` of a probe", Probe),
         ("`kind` of an accept error", AcceptError),
+        ("`cause` of a failed handshake", TlsFailure),
+        ("`kind` of a certificate", CertificateKind),
+        ("`result` of a reload", TlsReload),
         ("`stage`", Stage),
         ("`outcome`", Outcome),
         ("`result`", ReadResult),
@@ -80,7 +84,7 @@ def test_the_document_lists_every_value_of_a_label(row: str, kinds: type[Reason]
 def test_rules_use_metrics_and_label_values_that_exist() -> None:
     known = families()
     recorded = {rule["record"] for rule in rules() if "record" in rule}
-    values = {*Reason, *End, *State, "admitted"}
+    values = {*Reason, *End, *State, *CertificateKind, *TlsReload, "admitted"}
     for rule in rules():
         for name in re.findall(r"[\w:]*identity_sidecar_[\w:]+", rule["expr"]):
             assert name in known or name in recorded, f"{name} in {rule}"

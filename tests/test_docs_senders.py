@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from test_real_envoy import envoy_config
 
+from sidecar.cli import connect
+from sidecar.dialler import DialError, NoAnswerError, TlsRefusedError, UnprovenPeerError, WrongPeerError
 from sidecar.identity import Generation, Identity, Instance
 from sidecar.preface.claim import ReceivedClaim, read_claim
 from sidecar.preface.proxy_v2 import Tlv
+from sidecar.server_names import Depth
+from sidecar.tls.material import TlsFilesError
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "senders.md").read_text()
@@ -51,3 +58,28 @@ def test_haproxys_formats_state_a_claim() -> None:
 @pytest.mark.parametrize("name", re.findall(r"`(tests/\w+\.py)`", PAGE))
 def test_the_tests_that_it_names_exist(name: str) -> None:
     assert (ROOT / name).exists()
+
+
+def test_the_python_that_it_shows_runs_up_to_the_files() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(block("ClientTls.load"), "senders.md", "exec"), names)
+    with pytest.raises(TlsFilesError, match=r"^/run/tls/"):
+        names["load_tls"]()
+
+
+def test_the_command_that_it_shows_is_one() -> None:
+    parser = argparse.ArgumentParser(prog="sidecar")
+    connect.add_parser(parser.add_subparsers())
+    args = parser.parse_args(shlex.split(block("$ sidecar connect").removeprefix("$ "))[1:])
+    assert (args.verify, args.trust_domain, args.key) == ("slot", "example.org", "tls.key")
+
+
+def test_every_depth_is_explained() -> None:
+    explained = set(re.findall(r"^\| `([^`]+)`(?: \(default\))? \| (?:exactly|the same|a DNS)", PAGE, re.MULTILINE))
+    assert explained == {*Depth, "dns:PATTERN"}
+
+
+@pytest.mark.parametrize("error", [TlsRefusedError, UnprovenPeerError, WrongPeerError, NoAnswerError])
+def test_what_a_dial_over_tls_fails_with_is_explained_with_its_advice(error: type[DialError]) -> None:
+    failure = error("x")  # type: ignore[call-arg]  # each of these takes one
+    assert f"| `{failure.reason}` | {failure.advice} |" in PAGE

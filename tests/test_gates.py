@@ -7,6 +7,7 @@ import trio
 from prometheus_client import CollectorRegistry
 
 from sidecar.assignment import Assignment
+from sidecar.certificates import Certificates
 from sidecar.config import load
 from sidecar.epoch_floor import EpochFloor
 from sidecar.floor import FloorInMemory
@@ -40,6 +41,7 @@ def gates(text=TEXT):
         parting=None,
         metrics=metrics,
         journal=None,
+        certificates=Certificates(config(text), metrics, None, None, lambda: 0.0),
     )
     return each, registry
 

@@ -6,19 +6,23 @@ import errno
 
 import pytest
 
-from sidecar.metrics import AcceptError, Basis, Outcome, ReadResult, Stage, State
+from sidecar.metrics import AcceptError, Basis, Outcome, ReadResult, Stage, State, TlsReload
+from sidecar.metrics.labels import CertificateKind
 
 
 def test_the_label_values_are_those_that_users_depend_on() -> None:
     assert {
-        kind.__name__: [member.value for member in kind] for kind in (Basis, Outcome, ReadResult, Stage, State)
+        kind.__name__: [member.value for member in kind]
+        for kind in (Basis, CertificateKind, Outcome, ReadResult, Stage, State, TlsReload)
     } == {
         "Basis": ["authority", "last_known", "shadow"],
+        "CertificateKind": ["served", "ca"],
+        "TlsReload": ["ok", "failed"],
         "Outcome": ["admitted", "refused"],
         "ReadResult": ["assigned", "unassigned", "unavailable", "regressed"],
-        "Stage": ["preface"],
+        "Stage": ["tls", "preface"],
         "State": [
-            *("pending", "not_assigned", "regressed", "floor_unavailable", "upstream_missing"),
+            *("pending", "not_assigned", "regressed", "floor_unavailable", "certificate_unusable", "upstream_missing"),
             *("ready", "draining", "stopping"),
         ],
     }

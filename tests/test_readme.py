@@ -38,10 +38,10 @@ def test_what_it_says_to_run_runs_and_says_what_it_shows(tmp_path: Path) -> None
     assert commands[-1].startswith("sidecar shutdown")
     script = [
         "trap 'kill $(jobs -p)' EXIT",
-        *commands[:-1],
+        *(f"{command} started=$!" if command.endswith("&") else command for command in commands[:-1]),
         "python program.py",
         commands[-1],
-        "wait %2",  # the sidecar, which ends in order
+        "wait $started",  # the sidecar, which ends in order; by now it may have, and then is no job any more
     ]
 
     done = subprocess.run(

@@ -156,6 +156,13 @@ def ended(cause: str, values: str) -> dict[str, str]:
     return {"series": f'identity_sidecar_connections_ended_total{{{LISTENER}, cause="{cause}"}}', "values": values}
 
 
+def expiry(kind: str, values: str) -> dict[str, str]:
+    return {
+        "series": f'identity_sidecar_certificate_expiry_timestamp_seconds{{{PROCESS}, kind="{kind}"}}',
+        "values": values,
+    }
+
+
 ALWAYS = "1+1x80"  # one more every 15 seconds, for 20 minutes
 ONCE = "0x10 1x70"  # one at 2:45 minutes
 
@@ -184,6 +191,12 @@ FIRING = [
         "IdentitySidecarAuthoritySilent",  # promtool's clock starts in 1970
         [{"series": f"identity_sidecar_authority_last_success_timestamp_seconds{{{PROCESS}}}", "values": "60x80"}],
     ),
+    ("IdentitySidecarCertificateExpires", [expiry("served", "4000x80")]),
+    ("IdentitySidecarCertificateExpires", [expiry("ca", "4000x80")]),
+    (
+        "IdentitySidecarCertificateRefused",
+        [{"series": f'identity_sidecar_tls_reloads_total{{{PROCESS}, result="failed"}}', "values": ONCE}],
+    ),
     ("IdentitySidecarCutsConnections", [ended("drain_timeout", ALWAYS)]),
     (
         "IdentitySidecarAcceptErrors",
@@ -199,6 +212,11 @@ SILENT = [
     pytest.param([rejected("identity_mismatch", ONCE)], id="one connection to a wrong target"),
     pytest.param([rejected("draining", ALWAYS)], id="refusals while draining"),
     pytest.param([ended("client_closed", ALWAYS)], id="ends of connections"),
+    pytest.param([expiry("served", "0x80")], id="no certificate at all"),
+    pytest.param([expiry("served", "90000x80")], id="a certificate for a day"),
+    pytest.param(
+        [{"series": f'identity_sidecar_tls_reloads_total{{{PROCESS}, result="ok"}}', "values": ALWAYS}], id="rotations"
+    ),
     pytest.param([ended("generation_stale", ALWAYS)], id="cuts of connections that had become wrong"),
     pytest.param(
         [{"series": f'identity_sidecar_probes_total{{{LISTENER}, kind="local_probe"}}', "values": ALWAYS}], id="probes"

@@ -37,6 +37,7 @@ class House:
         self.logger = build_logger("json", "info", self.stream, switch)
         self.registry = CollectorRegistry()
         self.rebuilt = []
+        self.poked = []
         roster = Roster(connections=4096, pending=1024)
         self.text = BEFORE
         self.reload = Reload(
@@ -50,6 +51,7 @@ class House:
             switch,
             Metrics(self.registry, listeners=["compute"], wall_clock=lambda: 0.0),
             self.logger,
+            SimpleNamespace(poke=lambda: self.poked.append(True)),
         )
 
     def reread(self):

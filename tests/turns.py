@@ -61,8 +61,8 @@ class Loop:
         self.now += seconds
         self.turn()
 
-    def pair(self, *, times=FOREVER, answer=b"", header=b"", to_upstream=b"", buffers=None, unix=False):
-        return Relayed(self, times, answer, header, to_upstream, buffers, unix)
+    def pair(self, *, times=FOREVER, answer=b"", header=b"", to_upstream=b"", buffers=None, unix=False, session=None):
+        return Relayed(self, times, answer, header, to_upstream, buffers, unix, session)
 
     def close(self) -> None:
         self.reactor.close()
@@ -89,7 +89,7 @@ def clog(loop: Loop, sock: socket.socket) -> int:
 class Relayed:
     """A pair in the loop, and the outer ends of both of its connections, which the test holds."""
 
-    def __init__(self, loop, times, answer, header, to_upstream, buffers, unix):
+    def __init__(self, loop, times, answer, header, to_upstream, buffers, unix, session):
         self.loop = loop
         self.client, self.far_client = tcp(buffers=buffers)
         if unix:
@@ -103,7 +103,8 @@ class Relayed:
         self.traffic = Traffic()
         self.outcomes = []
         terms = Terms(times, loop.fence, self.traffic, loop.total)
-        self.pair = Pair(loop.shared, self.far_client, self.far_process, terms, self.outcomes.append)
+        self.session = None if session is None else session(self.far_client)
+        self.pair = Pair(loop.shared, self.far_client, self.far_process, terms, self.outcomes.append, self.session)
         self.pair.begin(answer=answer, header=header, to_upstream=to_upstream)
 
     @property

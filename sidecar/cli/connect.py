@@ -10,17 +10,22 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from sidecar.dialler import ANSWER_WITHIN, DialError, RefusedError, WrongPeerError, parse_target
-from sidecar.errors import MalformedValue
+from sidecar.errors import MalformedValue, SidecarError
 from sidecar.identity import ControllerName, Epoch, Generation, Identity, Instance
 from sidecar.preface.claim import Claim
 from sidecar.reasons import Advice
+from sidecar.server_names import Depth, ServerRule
+
+if TYPE_CHECKING:
+    from sidecar.tls.client import ClientTls
 
 _Value = TypeVar("_Value")
 
 NO_ANSWER: Final = 1
+DEFAULT_DEPTH: Final = Depth.TRUST_DOMAIN
 INTERRUPTED: Final = 130  # what shells give for SIGINT
 EXIT_CODE: Final = {
     Advice.RETRY: 10,
@@ -46,8 +51,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Dial ADDRESS, state what is expected there, and pipe stdin and stdout once that is admitted. On a "
         "terminal it ends with the peer; a pipe is copied to its end.",
         epilog="exit codes: 0 admitted; the advice of a verdict: 10 retry, 11 refresh, 12 re-resolve (also where a "
-        "process that wasn't meant says admitted), 13 fix, 14 stop; 1 no answer: no connection, no sidecar, or a "
-        "connection that broke; 2 wrong arguments; 130 interrupted",
+        "process that wasn't meant says admitted, or shows its certificate), 13 fix, 14 stop; 1 no answer: no "
+        "connection, TLS that failed, no sidecar, or a connection that broke; 2 wrong arguments or files; 130 "
+        "interrupted",
     )
     parser.add_argument(
         "address", type=_parsed(_address), metavar="ADDRESS", help="host:port, [::1]:port or unix:/path"
@@ -70,32 +76,76 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=_parsed(_seconds),
         default=ANSWER_WITHIN,
         metavar="SECONDS",
-        help="for dialling and the answer together (default: %(default)g)",
+        help="for dialling, TLS and the answer together (default: %(default)g)",
     )
-    parser.set_defaults(run=run)
+    _add_tls_options(parser)
+    parser.set_defaults(run=run, usage_error=parser.error)
+
+
+def _add_tls_options(parser: argparse.ArgumentParser) -> None:
+    tls = parser.add_argument_group("TLS", "for a listener that speaks it; the files are PEM")
+    tls.add_argument("--certificate", metavar="FILE", help="this side's, followed by those between it and a root")
+    tls.add_argument("--key", metavar="FILE", help="its private key")
+    tls.add_argument("--ca", metavar="FILE", help="the roots of the sidecars' certificates")
+    tls.add_argument("--crl", metavar="FILE", help="revoked certificates: a list of each CA")
+    tls.add_argument(
+        "--verify",
+        metavar="DEPTH",
+        help=f"what to compare in the sidecar's certificate: {', '.join(reversed(Depth))} or dns:PATTERN "
+        f"(default: {DEFAULT_DEPTH})",
+    )
+    tls.add_argument(
+        "--trust-domain", metavar="NAME", help="the one of its SPIFFE ID (default: any for which the roots vouch)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Do the command; its exit code."""
     import trio
 
+    claim = Claim(args.identity, args.generation, args.instance, args.epoch, args.controller)
+    tls = _tls(args, claim)
     code = INTERRUPTED
     try:
-        code = trio.run(_connect, args)
+        code = trio.run(_connect, args, claim, tls)
     except* KeyboardInterrupt:
         pass  # nothing to say: whoever typed it knows
     return code
 
 
-async def _connect(args: argparse.Namespace) -> int:
+def _tls(args: argparse.Namespace, claim: Claim) -> ClientTls | None:
+    """What the options make of TLS; None: none of them is there. What is wrong with them ends the program."""
+    usage_error: Callable[[str], NoReturn] = args.usage_error
+    needed = {"--certificate": args.certificate, "--key": args.key, "--ca": args.ca}
+    others = {"--crl": args.crl, "--verify": args.verify, "--trust-domain": args.trust_domain}
+    given = [option for option, value in (needed | others).items() if value is not None]
+    if not given:
+        return None
+    if missing := [option for option, value in needed.items() if value is None]:
+        usage_error(f"{given[0]} is for TLS, which needs {', '.join(missing)} too")
+    try:
+        rule = ServerRule.parse(DEFAULT_DEPTH if args.verify is None else args.verify, args.trust_domain)
+    except MalformedValue as error:
+        usage_error(f"argument --verify{'' if args.trust_domain is None else ' or --trust-domain'}: {error}")
+    if why := rule.lacking(claim):
+        usage_error(f"argument --verify: {why}")
+
+    from sidecar.tls.client import ClientTls
+
+    try:
+        return ClientTls.load(certificate=args.certificate, key=args.key, ca=args.ca, crl=args.crl, rule=rule)
+    except SidecarError as error:  # it names the file
+        usage_error(str(error))
+
+
+async def _connect(args: argparse.Namespace, claim: Claim, tls: ClientTls | None) -> int:
     import trio
 
     from sidecar.cli.pipe import pipe
     from sidecar.client import open_connection
 
-    claim = Claim(args.identity, args.generation, args.instance, args.epoch, args.controller)
     try:
-        stream = await open_connection(args.address, claim, answer_within=args.answer_within)
+        stream = await open_connection(args.address, claim, tls=tls, answer_within=args.answer_within)
     except DialError as error:
         return _tell(args.address, error, probe=args.probe)
     broken: BaseExceptionGroup[BaseException] | None = None

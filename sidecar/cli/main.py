@@ -16,12 +16,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from sidecar.cli import check, connect, demo, drain, floor, reload, run, schema, shutdown, status, wait
+from sidecar.cli import certs, check, connect, demo, drain, floor, reload, run, schema, shutdown, status, wait
 from sidecar.errors import SidecarError
 
 BAD_CONFIGURATION: Final = 2
 _NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT}
-COMMANDS: Final = (run, check, schema, connect, status, wait, drain, reload, shutdown, floor, demo)
+COMMANDS: Final = (run, check, schema, connect, status, wait, drain, reload, shutdown, floor, certs, demo)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,10 +17,11 @@ Beside them: `problems` (how all of that is told), `explain` (what a configurati
 """
 
 from sidecar.admission import Requirement
-from sidecar.config.addresses import Handoff, HostPort, UnixPath
+from sidecar.config.addresses import Handoff, HostPort, Network, UnixPath
 from sidecar.config.effective import Assignment, Config, Listener
 from sidecar.config.loading import load
 from sidecar.config.problems import ConfigurationError, Problem
+from sidecar.config.tls import Tls
 
 __all__ = [
     "Assignment",
@@ -29,8 +30,10 @@ __all__ = [
     "Handoff",
     "HostPort",
     "Listener",
+    "Network",
     "Problem",
     "Requirement",
+    "Tls",
     "UnixPath",
     "load",
 ]

@@ -13,7 +13,6 @@ from typing import Final
 from sidecar.config.assignment_model import LeaseSection
 from sidecar.config.case import Case
 from sidecar.config.document import locate
-from sidecar.config.listener_model import TlsSection
 from sidecar.config.problems import KeyPath, Problem, spell
 from sidecar.config.section import Unread
 
@@ -34,11 +33,8 @@ def _other_than(*available: object) -> Callable[[object], bool]:
 _NOT_BUILT: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
     ("assignment.registry", _other_than(None), "registries"),
     ("assignment.lease", _is(LeaseSection), "leases"),
-    ("tls", _is(TlsSection), "TLS; leave this out, and write tls: none for each listener"),
     ("listeners.*.preface", _equals("ctp"), "the ctp preface"),
     ("listeners.*.ctp", _other_than(None), "the ctp preface"),
-    ("listeners.*.outer_proxy", _other_than(None), "a load balancer's header"),
-    ("listeners.*.tls", _is(TlsSection), "TLS; write tls: none"),
 )
 
 

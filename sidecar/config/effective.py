@@ -25,8 +25,11 @@ from sidecar.config.model import (
     TelemetrySection,
     TimeoutsSection,
 )
+from sidecar.config.tls import Tls, resolve_tls, tls_of
+from sidecar.dns_names import DnsPattern
 from sidecar.identity import Generation, Identity, Instance
 from sidecar.preface.claim import TlvTypes
+from sidecar.spiffe import Pattern
 
 T = TypeVar("T")
 
@@ -93,6 +96,10 @@ class Listener:
         send_proxy: Tell the local process who dials, by a header.
         reject_delay: Seconds between a refusal and its being told.
         mode: Of a Unix listener's socket.
+        tls: None: plain, whatever is claimed is no more than a statement.
+        allow: SPIFFE IDs that may connect, with TLS.
+        allow_dns: DNS names that may.
+        outer_proxy: Load balancers whose own header comes first, and alone may connect; empty: there are none.
     """
 
     name: str
@@ -109,6 +116,15 @@ class Listener:
     send_proxy: bool
     reject_delay: float
     mode: int
+    tls: Tls | None = None
+    allow: tuple[Pattern, ...] = ()
+    allow_dns: tuple[DnsPattern, ...] = ()
+    outer_proxy: tuple[Network, ...] = ()
+
+    @property
+    def senders(self) -> tuple[Network, ...]:
+        """Networks whose sockets may connect; empty: all."""
+        return self.outer_proxy or self.sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +169,6 @@ def given_parts(assignment: AssignmentSection) -> frozenset[Requirement]:
         return frozenset({Requirement.INSTANCE, Requirement.GENERATION})
     parts = {Requirement.INSTANCE: assignment.instance, Requirement.GENERATION: assignment.generation}
     return frozenset(part for part, source in parts.items() if source is not None)
-
-
-def tls_of(file: ConfigurationFile, listener: ListenerSection) -> TlsSection | Literal["none"] | None:
-    """The listener's own block over the file's, key by key. None: neither says anything."""
-    own, common = listener.tls, file.tls
-    if isinstance(own, TlsSection) and isinstance(common, TlsSection):
-        return common.model_copy(update={key: getattr(own, key) for key in own.model_fields_set})
-    return own if own is not None else common
 
 
 def enforcement_of(file: ConfigurationFile, listener: ListenerSection) -> Literal["enforce", "shadow"]:
@@ -226,6 +234,8 @@ def resolve(file: ConfigurationFile, text_hash: str) -> Config:
 
 
 def _listener(file: ConfigurationFile, listener: ListenerSection) -> Listener:
+    tls = tls_of(file, listener)
+    names = tls if isinstance(tls, TlsSection) else TlsSection()
     return Listener(
         name=listener.name,
         listen=listener.listen,
@@ -241,6 +251,10 @@ def _listener(file: ConfigurationFile, listener: ListenerSection) -> Listener:
         send_proxy=listener.send_proxy,
         reject_delay=listener.reject_delay if listener.reject_delay is not None else file.reject_delay,
         mode=listener.mode,
+        tls=resolve_tls(tls) if isinstance(tls, TlsSection) else None,
+        allow=tuple(map(Pattern.parse, names.allow)),
+        allow_dns=tuple(map(DnsPattern.parse, names.allow_dns)),
+        outer_proxy=listener.outer_proxy.from_ if listener.outer_proxy is not None else (),
     )
 
 

@@ -114,7 +114,7 @@ def _epochs(listener: Listener) -> Iterator[Remark]:
             "believes any dialler's epoch (unsafe_epoch): one claim with a huge epoch shuts every right controller out"
         )
         yield Remark(listener.name, text, warning=True)
-    else:
+    elif listener.tls is None:
         text = (
             "never raises its epoch floor: without TLS no dialler is proven, and unsafe_epoch is off, so a replaced "
             "controller isn't stopped"
@@ -124,11 +124,15 @@ def _epochs(listener: Listener) -> Iterator[Remark]:
 
 def _reach(listener: Listener) -> Iterator[Remark]:
     name = listener.name
-    yield Remark(
-        name,
-        "without TLS a claim is a statement and not a proof: it stops accidents, not a neighbour on the network, who "
-        "can read a claim off the wire; let a network policy admit controllers only",
-    )
+    if listener.tls is None:
+        text = (
+            "without TLS a claim is a statement and not a proof: it stops accidents, not a neighbour on the network, "
+            "who can read a claim off the wire; let a network policy admit controllers only"
+        )
+        yield Remark(name, text, warning=not is_local(listener.listen))
+    else:
+        names = ", ".join(map(str, (*listener.allow, *listener.allow_dns)))
+        yield Remark(name, f"lets only peers connect whose certificate proves one of these names: {names}")
     if listener.sources:
         yield Remark(name, "lets only addresses in sources connect, by the socket's address")
     else:

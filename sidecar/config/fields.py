@@ -29,7 +29,9 @@ from sidecar.config.addresses import (
 )
 from sidecar.config.pod_name import PodName
 from sidecar.config.quantities import DURATION_PATTERN, NEVER, SIZE_PATTERN, parse_duration, parse_size, spell_duration
+from sidecar.dns_names import DnsPattern
 from sidecar.identity import Generation, Identity, Instance
+from sidecar.spiffe import Pattern, parse_trust_domain
 
 _VARIABLE = r"\$\{"  # a value with a variable in it passes the JSON Schema: an editor can't know what it holds
 VARIABLE_SCHEMA: Final = {"type": "string", "pattern": _VARIABLE}
@@ -45,7 +47,6 @@ _NAME = "[a-z0-9_-]{1,63}"
 _TLV_TYPE = "0[xX](0?[1-9A-Fa-f]|[1-9A-Fa-f][0-9A-Fa-f])"
 _FILE_MODE = "0?[0-7]{3}"
 _REGISTRY = r"(sqlite:///|etcd://|postgresql://)\S+"
-_SPIFFE = r"spiffe://[a-z0-9._-]+(/(?!\.\.?(/|$))(\*|[A-Za-z0-9._-]+))*(/\*\*)?"
 _LOOKS_LIKE_A_PATH = ("/", "./", "../", "~/", "file:")
 
 T = TypeVar("T")
@@ -270,11 +271,15 @@ def _file(text: str) -> str:
 
 
 _absolute = _matching(r"/[^\0]*", "must be an absolute path")
-_spiffe = _matching(
-    _SPIFFE,
-    "must be a SPIFFE ID such as spiffe://example.org/prod-eu/controller/*: a lower-case trust domain, then segments, "
-    "* for one of them, ** for the rest",
-)
+
+
+def _kept(parse: Callable[[str], object]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return check
+
 
 Name = Annotated[str, _text(_matching(_NAME, "must be 1 to 63 of a-z 0-9 _ -")), _schema(_NAME)]
 NonEmpty = Annotated[str, _text(str), _schema(".+")]
@@ -290,4 +295,6 @@ RegistryUrl = Annotated[
 ]
 TlvType = Annotated[int, _text(_hexadecimal), _schema(_TLV_TYPE)]
 FileMode = Annotated[int, _text(_octal), _schema(_FILE_MODE)]
-SpiffePattern = Annotated[str, _text(_spiffe), _schema("spiffe://.+")]
+SpiffePattern = Annotated[str, _text(_kept(Pattern.parse)), _schema("spiffe://.+")]
+DnsName = Annotated[str, _text(_kept(DnsPattern.parse)), _schema(".+")]
+TrustDomain = Annotated[str, _text(_kept(parse_trust_domain)), _schema("[a-z0-9._-]+")]

@@ -32,9 +32,9 @@ class TlsSection(Section):
     """The oldest TLS version that is spoken."""
     allow: tuple[fields.SpiffePattern, ...] = ()
     """SPIFFE IDs that may connect: * stands for one segment, ** for the rest."""
-    allow_dns: tuple[fields.NonEmpty, ...] = ()
+    allow_dns: tuple[fields.DnsName, ...] = ()
     """DNS names of client certificates that may connect."""
-    trust_domains: dict[str, fields.FilePath] = Field(default_factory=dict)
+    trust_domains: dict[fields.TrustDomain, fields.FilePath] = Field(default_factory=dict)
     """Roots for each trust domain, where several are used."""
     close_on_certificate_expiry: fields.Flag = False
     """Whether a connection is cut when its certificate expires."""

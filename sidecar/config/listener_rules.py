@@ -9,10 +9,11 @@ from typing import Final
 from sidecar.config.addresses import Handoff, HostPort, UnixPath, is_local, overlap
 from sidecar.config.assignment_rules import check_require
 from sidecar.config.case import Case, Finding, ListenerRule, Rule
-from sidecar.config.effective import enforcement_of, tls_of, tlv_types
+from sidecar.config.effective import enforcement_of, tlv_types
 from sidecar.config.listener_model import ListenerSection, TlsSection
 from sidecar.config.problems import KeyPath, spell
 from sidecar.config.section import Unread
+from sidecar.config.tls import tls_of
 from sidecar.errors import MalformedValue
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sidecar.config.effective import Config, Listener
 
 _RELOADABLE: Final = {"limits", "timeouts", "drain", "log", "shadow_wait", "hash"}
-_RELOADABLE_OF_LISTENER: Final = {"answer", "shadow", "reject_delay"}
+_RELOADABLE_OF_LISTENER: Final = {"allow", "allow_dns", "answer", "reject_delay", "shadow"}
 _SECTIONS: Final = {"assignment", "telemetry", "admin"}  # whose keys are named one by one
 _KEYS: Final = {"exclusive": "concurrency"}  # where the file has another word
 

@@ -7,8 +7,8 @@ Every series exists from the start, and label values come only from closed enums
 a stranger sends can make a new one. What may be known of a peer goes to the log.
 """
 
-from sidecar.metrics.labels import AcceptError, Basis, Outcome, ReadResult, Stage, State
+from sidecar.metrics.labels import AcceptError, Basis, Outcome, ReadResult, Stage, State, TlsReload
 from sidecar.metrics.listener import ListenerMetrics
 from sidecar.metrics.process import Metrics
 
-__all__ = ["AcceptError", "Basis", "ListenerMetrics", "Metrics", "Outcome", "ReadResult", "Stage", "State"]
+__all__ = ["AcceptError", "Basis", "ListenerMetrics", "Metrics", "Outcome", "ReadResult", "Stage", "State", "TlsReload"]

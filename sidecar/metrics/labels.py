@@ -24,6 +24,7 @@ class Basis(StrEnum):
 class Stage(StrEnum):
     """A part of the handshake whose length is the peer's doing."""
 
+    TLS = "tls"
     PREFACE = "preface"
 
 
@@ -53,10 +54,27 @@ class State(StrEnum):
     NOT_ASSIGNED = "not_assigned"  # the slot has none, or it belongs to another instance
     REGRESSED = "regressed"  # the authority is behind what was seen
     FLOOR_UNAVAILABLE = "floor_unavailable"  # the floor can't be read or written
+    CERTIFICATE_UNUSABLE = "certificate_unusable"  # none of this side's own is in date
     UPSTREAM_MISSING = "upstream_missing"  # nobody listens where the local process should, and readiness waits for it
     READY = "ready"
     DRAINING = "draining"  # refuses new claims, ends nothing
     STOPPING = "stopping"  # on its way out
+
+
+@unique
+class CertificateKind(StrEnum):
+    """Whose expiry it is."""
+
+    SERVED = "served"
+    CA = "ca"
+
+
+@unique
+class TlsReload(StrEnum):
+    """What became of certificates, roots or CRLs that have changed."""
+
+    OK = "ok"
+    FAILED = "failed"  # what was served before still is
 
 
 @unique

@@ -16,7 +16,7 @@ from sidecar.admission import SHADOWED
 from sidecar.metrics.children import Kind
 from sidecar.metrics.labels import Basis, Outcome, Stage
 from sidecar.metrics.tallies import Counters, Gauges, Histograms, Tally
-from sidecar.reasons import End, Probe, Reason
+from sidecar.reasons import End, Probe, Reason, TlsFailure
 
 # A histogram is a series a bucket, a listener and a label value: few buckets, where the limits that users set lie.
 _HANDSHAKE_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 5)
@@ -57,6 +57,9 @@ class Families:
             "takeovers_failed_total", "Takeovers whose new connection failed after the old one was cut."
         )
         self.probes = counter("probes_total", "Connections that asked for nothing, such as health checks.", "kind")
+        self.tls_failed = counter(
+            "tls_handshake_failures_total", "TLS handshakes that failed, by cause: the detail of tls_failed.", "cause"
+        )
         self.last_rejection = gauge(
             "last_rejection_timestamp_seconds",
             "When a connection was last refused for this reason; 0: never.",
@@ -106,6 +109,7 @@ class ListenerMetrics:
         "_shadow_cut",
         "_shadow_rejected",
         "_takeovers_failed",
+        "_tls_failed",
         "_traffic",
         "_wall_clock",
     )
@@ -125,6 +129,7 @@ class ListenerMetrics:
         )
         self._shadow_cut = families.shadow_cut.each(_SHADOW_CUTS, name)
         self._takeovers_failed = families.takeovers_failed.series(name)
+        self._tls_failed = families.tls_failed.each(TlsFailure, name)
         self._handshake = families.handshake.each(Stage, name)
         self._admission = families.admission.each(Outcome, name)
         self._forwarded_up = families.forwarded.series(name, "up")
@@ -175,6 +180,10 @@ class ListenerMetrics:
     def shadow_cut(self, cause: End) -> None:
         """An admitted connection is right no more, and the shadow mode spares it."""
         self._shadow_cut[cause].value += 1
+
+    def tls_failed(self, cause: TlsFailure) -> None:
+        """A handshake has failed; the connection is refused besides."""
+        self._tls_failed[cause].value += 1
 
     def takeover_failed(self) -> None:
         """The old connection was cut, and the new one failed all the same."""

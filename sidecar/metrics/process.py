@@ -16,7 +16,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from sidecar import exposition
 from sidecar.metrics.children import NAMESPACE, children
-from sidecar.metrics.labels import AcceptError, ReadResult, State
+from sidecar.metrics.labels import AcceptError, CertificateKind, ReadResult, State, TlsReload
 from sidecar.metrics.listener import Families, ListenerMetrics
 from sidecar.metrics.tallies import Counters
 
@@ -84,6 +84,22 @@ class Metrics:
         self._exposed = gauge(
             "upstream_exposed", "1: somebody else's socket listens on an upstream's port beyond loopback; 0: none seen."
         )
+        self._served_from = gauge(
+            "certificate_not_before_timestamp_seconds",
+            "When the certificate that is served has begun to be valid; 0: there is none.",
+        )
+        self._expiry = children(
+            gauge(
+                "certificate_expiry_timestamp_seconds",
+                "When what is served, and the first of the roots, ceases to be valid; 0: there is none.",
+                "kind",
+            ),
+            CertificateKind,
+        )
+        self._tls_reloads = children(
+            counter("tls_reloads_total", "Changes of certificates, roots or CRLs, by what became of them.", "result"),
+            TlsReload,
+        )
         self._reloaded = gauge(
             "config_last_reload_successful",
             "1: the configuration in effect is the one that was last asked for; 0: not.",
@@ -142,6 +158,16 @@ class Metrics:
     def accept_error(self, error: OSError) -> None:
         """Taking a connection from the kernel has failed."""
         self._accept_errors[AcceptError.of(error)].inc()
+
+    def tls_reloaded(self, result: TlsReload) -> None:
+        """Certificates, roots or CRLs have changed."""
+        self._tls_reloads[result].inc()
+
+    def certificates(self, not_before: float, not_after: float, ca_not_after: float) -> None:
+        """What is served from now on: seconds since 1970, the latest begin and the earliest ends where several are."""
+        self._served_from.set(not_before)
+        self._expiry[CertificateKind.SERVED].set(not_after)
+        self._expiry[CertificateKind.CA].set(ca_not_after)
 
     def config(self, digest: str) -> None:
         """The configuration with this hash is in effect."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -24,6 +25,7 @@ from sidecar.reasons import End
 from sidecar.relay.deadlines import NEVER, Deadlines
 from sidecar.relay.reactor import LAZY_SECONDS
 from sidecar.relay.side import Shared, Side
+from sidecar.relay.streams import Session
 from sidecar.relay.terms import Outcome, Terms
 from sidecar.relay.timers import Timer
 from sidecar.sockets import is_unix, unsent
@@ -45,6 +47,7 @@ class Pair:
         upstream: the local process's.
         terms: what it is let go under.
         ended: called with the outcome, in the reactor's thread.
+        session: what the client's bytes go through, where that isn't its socket itself.
     """
 
     __slots__ = (
@@ -69,9 +72,10 @@ class Pair:
         upstream: socket.socket,
         terms: Terms,
         ended: Callable[[Outcome], None],
+        session: Session | None = None,
     ) -> None:
         self._shared = shared
-        self._client = Side(shared, self, client, is_client=True)
+        self._client = Side(shared, self, client, session, is_client=True)
         self._upstream = Side(shared, self, upstream, is_client=False)
         self._client.other, self._upstream.other = self._upstream, self._client
         self._terms = terms
@@ -123,7 +127,7 @@ class Pair:
         if self._timer is not None:
             reactor.give_up(self._timer)
         for side in (self._client, self._upstream):
-            side.give_back_pipe()
+            side.let_go()
         reactor.end(self._client.sock, self._upstream.sock, orderly=orderly)
         self._ended(Outcome(end, fault))
         self._ended = _nobody  # pair and sides keep each other until the collector comes, and whoever is told with them
@@ -145,26 +149,38 @@ class Pair:
             terms.total.down += size
         self._deadlines.active_at = self._shared.reactor.turned_at
 
-    def stream_ended(self, side: Side) -> None:
-        """*side* has ended its stream, and everything that it sent has gone on."""
-        side.stop_reading()
+    def stream_ended(self, of_client: bool, /) -> None:  # noqa: FBT001  as above
+        """That side's peer has ended its stream, and everything that it sent has gone on."""
+        side = self._client if of_client else self._upstream
+        side.ended = True
+        side.rewatch()
         if self._first_closed is not None:
             self._parting_look = _TAKEN_LOOK_SECONDS
+            if side.other.stream is not side.other.sock:  # closing the socket doesn't say it
+                with suppress(OSError):
+                    side.other.end_stream()
             self._part()
             return
         self._first_closed = side.closed
         self._deadlines.half_closed_at = self._shared.reactor.clock()
         try:
-            side.other.sock.shutdown(socket.SHUT_WR)
+            side.other.end_stream()
         except OSError:
             self.finish(side.other.reset)
             return
         if self._deadlines.times.half_close is not None:
             self.look()
 
+    def end_was_told(self) -> None:
+        """A side that owed its peer the end of our stream has told it."""
+        if self._parting_look:
+            self._part()
+
     def _part(self) -> None:
         assert self._first_closed is not None, "both have ended"  # noqa: S101
         upstream = self._upstream.sock
+        if self._client.owes_end:
+            return
         if is_unix(upstream) or not unsent(upstream):
             self.finish(self._first_closed, orderly=True)
         else:
@@ -182,7 +198,7 @@ class Pair:
             end = self._deadlines.passed(now)
         if end is not None:
             self.finish(end)
-        elif self._parting_look and not unsent(self._upstream.sock):
+        elif self._parting_look and not self._client.owes_end and not unsent(self._upstream.sock):
             self.finish(self._first_closed or End.CLIENT_CLOSED, orderly=True)
         else:
             moment = self._deadlines.next()

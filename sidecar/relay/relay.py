@@ -28,6 +28,7 @@ from sidecar.relay.pair import Pair
 from sidecar.relay.pipes import PipePool
 from sidecar.relay.reactor import LAZY_SECONDS, Reactor
 from sidecar.relay.side import CHUNK, Shared
+from sidecar.relay.streams import Session
 from sidecar.relay.terms import Clock, Outcome, Terms, boot_clock
 
 _RUSH: Final = 64  # connections, which within so many seconds are a rush
@@ -142,6 +143,7 @@ class Relay:
         to_upstream: bytes,
         terms: Terms,
         ended: Callable[[Outcome], None],
+        session: Session | None = None,
     ) -> Pumped:
         """Pump until the pair ends. Both sockets, which don't block, are the relay's from now on.
 
@@ -153,11 +155,12 @@ class Relay:
             to_upstream: bytes that came with the preface; they go next, and count.
             terms: what it is let go under.
             ended: called once, in trio's thread, when both sockets are closed.
+            session: what the client's bytes go through, where that isn't its socket; the relay's alone from now on.
 
         Raises:
             OSError: the kernel won't watch them. They are still the caller's.
         """
-        pair = Pair(self._shared, client, upstream, terms, lambda outcome: self._tell(ended, outcome))
+        pair = Pair(self._shared, client, upstream, terms, lambda outcome: self._tell(ended, outcome), session)
         pair.begin(answer=answer, header=header, to_upstream=to_upstream)
         return pair
 

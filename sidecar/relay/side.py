@@ -16,13 +16,15 @@ import os
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 from sidecar.reasons import End
 from sidecar.relay.deadlines import NEVER
+from sidecar.relay.owner import Owner
 from sidecar.relay.pipes import Pipe, PipePool
 from sidecar.relay.reactor import ERROR, HANG_UP, IN, OUT, Reactor
-from sidecar.relay.terms import Fence
+from sidecar.relay.streams import Session, Stream
 
 CHUNK: Final = 64 * 1024  # larger ones gain nothing on loopback
 
@@ -40,55 +42,38 @@ class Shared:
     buffer: memoryview
 
 
-class Owner(Protocol):
-    """The pair that a side is of."""
-
-    over: bool
-    fence: Fence
-
-    def may_move(self) -> bool:
-        """Whether the fence lets bytes move now; where not, the pair is over."""
-
-    def moved(self, up: bool, size: int, /) -> None:  # noqa: FBT001  the fastest way to pass it
-        """*size* bytes have gone to the other side."""
-
-    def stream_ended(self, side: Side) -> None:
-        """*side* has ended its stream, and everything that it sent has gone on."""
-
-    def finish(self, end: End, *, fault: Exception | None = None) -> None:
-        """It is over, abortively. Again: no change."""
-
-
 class Side:
-    """A connected socket that doesn't block."""
+    """A connected socket that doesn't block.
+
+    Args:
+        shared: what it shares with all others.
+        pair: of which it is one side.
+        sock: the socket.
+        session: what its bytes go through, where that isn't the socket itself.
+        is_client: whether it is the controller's.
+    """
 
     __slots__ = (
-        "_held",
-        "_own",
-        "_pair",
-        "_pipe",
-        "_piped",
-        "_shared",
-        "_streak",
-        "_watching",
-        "ended",
-        "fd",
-        "is_client",
-        "other",
-        "sock",
+        *("_held", "_own", "_pair", "_pipe", "_piped", "_session", "_shared", "_streak", "_watching"),
+        *("ended", "fd", "is_client", "other", "owes_end", "sock", "stream"),
     )
 
     other: Side
 
-    def __init__(self, shared: Shared, pair: Owner, sock: socket.socket, *, is_client: bool) -> None:
+    def __init__(
+        self, shared: Shared, pair: Owner, sock: socket.socket, session: Session | None = None, *, is_client: bool
+    ) -> None:
         self._shared = shared
         self._pair = pair
         self.sock = sock
+        self.stream: Stream = session or sock
+        self._session = session
         self.fd = sock.fileno()
         self.is_client = is_client
         self.ended = False  # its stream
         self._held: memoryview | None = None  # what it sent, or we on its behalf, and the other hasn't taken
         self._own = 0  # of these, the first so many are ours and don't count
+        self.owes_end = False  # our stream to its peer is to end, once it can be written to
         self._pipe: Pipe | None = None
         self._piped = 0  # what the pipe holds
         self._streak = 0  # full reads in a row; while there is a pipe, small splices
@@ -112,7 +97,7 @@ class Side:
         if data:
             sent = 0
             with suppress(OSError):
-                sent = self.other.sock.send(data)
+                sent = self.other.stream.send(memoryview(data))
             self._own = own
             self._count(sent)
             if sent < len(data):
@@ -121,7 +106,7 @@ class Side:
     def wanted(self) -> int:
         """What it is to be watched for."""
         wanted = 0 if self.ended or self.holds() else IN
-        return wanted | OUT if self.other.holds() else wanted
+        return wanted | OUT if self.other.holds() or self.owes_end else wanted
 
     def watch(self) -> int:
         """From now on it is watched for what is wanted: that."""
@@ -136,13 +121,18 @@ class Side:
         if mask & ERROR:
             pair.finish(self.reset)
             return
-        if mask & OUT and self.other.holds():
-            self.other.go_on()
+        if mask & OUT:
+            if self.other.holds():
+                self.other.go_on()
+            elif self.owes_end:
+                self._tell_end()
         if mask & (IN | HANG_UP) and self._watching & IN and not pair.over:
             if self._pipe is None:
                 self._copy()
             else:
                 self._splice(self._pipe)
+        if self._session is not None:
+            self._read_on(self._session)
 
     def finish(self, end: End) -> None:
         """The reactor says so."""
@@ -159,10 +149,30 @@ class Side:
             self._pipe = None
             self._piped = self._streak = 0
 
-    def stop_reading(self) -> None:
-        """Its stream has ended."""
-        self.ended = True
-        self.rewatch()
+    def let_go(self) -> None:
+        """The pair is over: keep nothing that is large until the collector comes."""
+        self.give_back_pipe()
+        self.stream, self._session, self._held = self.sock, None, None
+
+    def end_stream(self) -> None:
+        """End our stream to its peer, now or as soon as it can be written to. Raises OSError."""
+        try:
+            self.stream.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            self.owes_end = True
+            self.rewatch()
+        else:
+            self.owes_end = False
+
+    def _tell_end(self) -> None:
+        try:
+            self.end_stream()
+        except OSError:
+            self._pair.finish(self.reset)
+        else:
+            if not self.owes_end:
+                self.rewatch()
+                self._pair.end_was_told()
 
     def holds(self) -> bool:
         """Whether the other side hasn't taken everything."""
@@ -172,17 +182,17 @@ class Side:
         """The way of most bytes: in one piece, since each call on it is paid for by every small message."""
         buffer = self._shared.buffer
         try:
-            size = self.sock.recv_into(buffer)
+            size = self.stream.recv_into(buffer)
         except BlockingIOError:
             return
         except OSError:
             self._pair.finish(self.reset)
             return
         if not size:
-            self._pair.stream_ended(self)
+            self._pair.stream_ended(self.is_client)
             return
         try:
-            sent = self.other.sock.send(buffer[:size])
+            sent = self.other.stream.send(buffer[:size])
         except BlockingIOError:
             sent = 0
         except OSError:
@@ -193,7 +203,7 @@ class Side:
             self._held = memoryview(bytes(buffer[sent:size]))
             self.rewatch()
             self.other.rewatch()
-        elif size < CHUNK:
+        elif size < CHUNK or self._session is not None or self.other._session is not None:  # noqa: SLF001  its own kind
             self._streak = 0
         else:
             self._streak += 1
@@ -201,10 +211,15 @@ class Side:
                 self._pipe = self._shared.pipes.take()
                 self._streak = 0
 
+    def _read_on(self, session: Session) -> None:
+        """Read what the kernel won't tell of, unless the other side has to take what it got first."""
+        if self._watching & IN and session.unread and not self._pair.over:
+            self._shared.reactor.call(partial(self.ready, IN))
+
     def _send(self, data: memoryview) -> int | None:
         """How much of it the other side has taken; None: the pair is over."""
         try:
-            sent = self.other.sock.send(data)
+            sent = self.other.stream.send(data)
         except BlockingIOError:
             return 0
         except OSError:
@@ -223,7 +238,7 @@ class Side:
             return
         if not size:
             self.give_back_pipe()
-            self._pair.stream_ended(self)
+            self._pair.stream_ended(self.is_client)
             return
         self._piped = size
         self._streak = self._streak + 1 if size < CHUNK else 0
@@ -258,6 +273,8 @@ class Side:
         if not self.holds():
             self.rewatch()
             self.other.rewatch()
+            if self._session is not None:
+                self._read_on(self._session)
 
     def _hold(self) -> None:
         if not self._pair.over:

@@ -1,0 +1,253 @@
+"""OpenSSL on the accepted socket: a session that is spoken to like a socket."""
+
+from __future__ import annotations
+
+import select
+import socket
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from OpenSSL import SSL
+
+from sidecar.reasons import TlsFailure
+from sidecar.tls.contexts import server_context
+from sidecar.tls.session import RECORD, NothingSaid, Session, ShakeFailed, ShakeWait
+from tests.certificates import CA, HOUR, now
+from tests.tls_handshakes import material, plain_client
+from tests.turns import tcp
+
+ROOT = CA()
+LEAF = ROOT.issue()
+CONTEXT = server_context(material(LEAF, ROOT))
+
+
+class Ends:
+    """Both ends of one connection; neither blocks."""
+
+    def __init__(self, leaf=LEAF, *, buffers=None):
+        self.near, self.far = tcp(buffers=buffers)
+        self.near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what was sent has arrived
+        self.client = SSL.Connection(plain_client(leaf), self.near)
+        self.client.set_connect_state()
+        self.session = Session(CONTEXT, self.far)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.near.close()
+        self.far.close()
+
+    def shaken(self):
+        """The handshake, to its end on both sides."""
+        done = False
+        for _ in range(20):
+            with suppress(SSL.WantReadError):
+                self.client.do_handshake()
+            if not done:
+                done = self.session.shake(now) is None
+            elif self.client.get_state_string().startswith(b"SSL negotiation finished"):
+                return self
+        raise AssertionError("no end")
+
+    def tell(self, data):
+        """The client sends all of *data*, each piece in a record of its own."""
+        for start in range(0, len(data), RECORD):
+            piece = data[start : start + RECORD]
+            assert self.client.send(piece) == len(piece)
+
+    def arrived(self):
+        """Wait until the kernel has something for the session."""
+        assert select.select([self.far], [], [], 5)[0]
+
+    def heard(self):
+        """What the client reads now; None: nothing yet."""
+        try:
+            return self.client.recv(1 << 20)
+        except SSL.WantReadError:
+            return None
+
+    def hear(self):
+        """The next that the client reads, once it is there; tickets come first."""
+        while (data := self.heard()) is None:
+            assert select.select([self.near], [], [], 5)[0]
+        return data
+
+    def clog(self):
+        """Send until the kernel takes no more."""
+        with suppress(BlockingIOError):
+            while True:
+                self.session.send(bytes(RECORD))
+
+
+def buffer(size=4 * RECORD):
+    return memoryview(bytearray(size))
+
+
+def test_a_handshake_says_what_it_waits_for():
+    with Ends() as ends:
+        assert ends.session.shake(now) is ShakeWait.READABLE
+        ends.shaken()
+        assert ends.session.connection.get_protocol_version_name() == "TLSv1.3"
+
+
+@pytest.mark.parametrize("how", ["end", "reset"])
+def test_who_goes_before_the_first_byte_wanted_nothing(how):
+    with Ends() as ends:
+        if how == "reset":
+            ends.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        ends.near.close()
+        ends.arrived()
+        with pytest.raises(NothingSaid):
+            ends.session.shake(now)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "cause", "words"),
+    [
+        (None, TlsFailure.NO_CERT, "certificate"),
+        (CA("other").issue(), TlsFailure.UNKNOWN_CA, "issuer"),
+        (ROOT.issue(start=-2 * HOUR, end=-HOUR), TlsFailure.CERT_EXPIRED, "valid until"),
+    ],
+)
+def test_a_handshake_that_fails_says_why_and_the_alert_reaches_the_client(leaf, cause, words):
+    with Ends(leaf) as ends:
+        with pytest.raises(ShakeFailed, match=words) as failed:
+            ends.shaken()
+        assert failed.value.cause is cause
+        with pytest.raises(SSL.Error, match="alert"):
+            ends.hear()
+
+
+def test_bytes_that_are_no_tls_are_a_fault_of_the_protocol():
+    with Ends() as ends:
+        ends.near.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        ends.arrived()
+        with pytest.raises(ShakeFailed) as failed:
+            ends.session.shake(now)
+        assert failed.value.cause is TlsFailure.PROTOCOL
+
+
+def test_nothing_yet_is_said_as_a_socket_says_it():
+    with Ends() as ends:
+        ends.shaken()
+        with pytest.raises(BlockingIOError):
+            ends.session.recv_into(buffer())
+        with pytest.raises(BlockingIOError):
+            ends.session.recv(100)
+
+
+def test_records_that_are_there_come_in_one_read():
+    with Ends() as ends:
+        ends.shaken()
+        for piece in (b"one ", b"two ", b"three"):
+            ends.client.send(piece)
+        ends.arrived()
+        into = buffer()
+        size = ends.session.recv_into(into)
+        assert bytes(into[:size]) == b"one two three"
+        assert not ends.session.unread
+
+
+def test_a_large_record_is_never_left_in_part():
+    with Ends() as ends:
+        ends.shaken()
+        ends.tell(b"x" * RECORD)
+        ends.arrived()
+        assert len(ends.session.recv(100)) == RECORD
+        assert not ends.session.unread
+
+
+def test_an_end_behind_bytes_is_told_by_the_next_read():
+    with Ends() as ends:
+        ends.shaken()
+        ends.client.send(b"last words")
+        ends.client.shutdown()
+        ends.arrived()
+        into = buffer()
+        size = ends.session.recv_into(into)
+        assert bytes(into[:size]) == b"last words"
+        assert ends.session.unread, "the kernel has nothing to tell of it any more"
+        assert ends.session.recv_into(into) == 0
+        assert ends.session.recv_into(into) == 0
+
+
+def test_an_end_without_close_notify_is_a_break_and_no_end():
+    with Ends() as ends:
+        ends.shaken()
+        ends.client.send(b"half of")
+        ends.near.shutdown(socket.SHUT_WR)
+        ends.arrived()
+        into = buffer()
+        assert ends.session.recv_into(into) == len(b"half of")
+        for _ in range(2):
+            with pytest.raises(ConnectionError):
+                ends.session.recv_into(into)
+
+
+def test_our_end_leaves_the_peers_stream_open():
+    with Ends() as ends:
+        ends.shaken()
+        ends.session.shutdown()
+        with pytest.raises(SSL.ZeroReturnError):
+            ends.hear()
+        ends.client.send(b"and yet")
+        ends.arrived()
+        assert ends.session.recv(100) == b"and yet"
+
+
+def test_what_the_kernel_doesnt_take_goes_on_exactly_where_it_stopped():
+    data = bytes(range(256)) * 8192
+    with Ends(buffers=20_000) as ends:
+        ends.shaken()
+        rest, got = memoryview(data), bytearray()
+        blocked = 0
+        for _ in range(100_000):
+            if not rest and len(got) == len(data):
+                break
+            try:
+                rest = rest[ends.session.send(rest) :] if rest else rest
+            except BlockingIOError:
+                blocked += 1
+            got += ends.heard() or b""
+        assert bytes(got) == data
+        assert blocked
+
+
+def test_the_end_waits_too_where_the_kernel_takes_nothing():
+    with Ends(buffers=20_000) as ends:
+        ends.shaken()
+        ends.clog()
+        with pytest.raises(BlockingIOError):
+            ends.session.shutdown()
+
+
+def test_sending_to_who_is_gone_is_a_break():
+    with Ends() as ends:
+        ends.shaken()
+        ends.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        ends.near.close()
+        ends.arrived()
+        with pytest.raises(ConnectionError):
+            ends.session.send(b"hello?")
+
+
+@given(st.lists(st.integers(1, RECORD), min_size=1, max_size=12))
+@settings(deadline=None, max_examples=30)
+def test_after_a_read_finds_nothing_openssl_holds_nothing(sizes):
+    with Ends() as ends:
+        ends.shaken()
+        sent, got = 0, 0
+        for size in sizes:
+            assert ends.client.send(bytes(size)) == size
+            sent += size
+        into = buffer()
+        while got < sent:
+            ends.arrived()
+            got += ends.session.recv_into(into)
+        with pytest.raises(BlockingIOError):
+            ends.session.recv_into(into)
+        assert got == sent
+        assert not ends.session.unread
