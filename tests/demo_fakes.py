@@ -93,12 +93,23 @@ class FakePod:
         return self.counted
 
 
+class FakeCertificates:
+    """Names folders, and makes nothing."""
+
+    def of_controller(self, name):
+        return Path(f"/tmp/sidecar-demo-x/controller-{name}")
+
+    def tls(self, name):
+        return None
+
+
 class FakeFleet:
     """Pods that stand where their records say."""
 
     def __init__(self, *pods, ports=None):
         self._pods = {pod.record.ordinal: pod for pod in pods}
         self.ports = ports or Ports(7101, 9902, 9901)
+        self.certificates = FakeCertificates()
 
     def __getitem__(self, ordinal):
         return self._pods[ordinal]

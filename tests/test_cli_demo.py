@@ -46,7 +46,7 @@ def test_each_refusal_is_shown_with_its_reason_and_what_to_do(told):
         ("identity_mismatch", "re-resolve"),
         ("generation_stale", "refresh"),
         ("exclusive_conflict", "retry"),
-        ("preface_missing", ""),
+        ("tls_failed", ""),
     ]
     assert "ordinal: expected 0, this is 1" in shown
 
@@ -92,7 +92,7 @@ def test_served_it_can_be_tried_as_it_says_until_a_signal_ends_it(tmp_path, monk
         process.wait_until_ready()
         assert len(processes_naming(tmp_path)) == 3
         guide = process.output.replace(" \\\n", "")
-        right, wrong = re.findall(r" connect (\S+) +(--identity .*)", guide)
+        right, wrong = re.findall(r" connect (\S+) +(--certificate .*)", guide)
         spoken = subprocess.run(
             [*program, "connect", right[0], *right[1].split()], input=b"hello\n", capture_output=True, timeout=60
         )

@@ -22,7 +22,7 @@ class PodWithoutProcess:
         self._come(files)
 
     @classmethod
-    async def launch(cls, record, ports, files, nursery):
+    async def launch(cls, record, ports, certificates, files, nursery):
         await trio.lowlevel.checkpoint()
         return cls(record, files)
 

@@ -176,21 +176,21 @@ async def serve(nursery, answer):
 
 
 async def test_strangers_are_shown_as_counted(nursery):
-    there = pod(settled={"preface_missing": 1})
+    there = pod(settled={"tls_failed": 1})
     witness, shown = watching(there, ports=await serve(nursery, b""))
     await witness.http_is_refused(0)
-    there.counted = Counts(2, Counter(preface_missing=1, closed_before_preface=1))
+    there.counted = Counts(2, Counter(tls_failed=1, closed_before_preface=1))
     await witness.probe_is_no_refusal(0)
     first, second = shown.getvalue().splitlines()
     assert first.split()[0] == "refused"
-    assert "preface_missing" in first
+    assert "tls_failed" in first
     assert second.split()[0] == "probe"
     assert "closed_before_preface" in second
     nursery.cancel_scope.cancel()
 
 
 async def test_an_answer_to_an_http_client_is_a_difference(nursery):
-    witness, _ = watching(pod(settled={"preface_missing": 1}), ports=await serve(nursery, b"HTTP/1.1 400"))
+    witness, _ = watching(pod(settled={"tls_failed": 1}), ports=await serve(nursery, b"HTTP/1.1 400"))
     with pytest.raises(DiffersError, match="what an HTTP client gets"):
         await witness.http_is_refused(0)
     nursery.cancel_scope.cancel()

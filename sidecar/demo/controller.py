@@ -20,6 +20,7 @@ from sidecar.demo.record import Life, Record
 from sidecar.demo.replica import reply
 from sidecar.dialler import DialError
 from sidecar.identity import ControllerName
+from sidecar.tls.client import ClientTls
 
 END_SECONDS: Final = 10.0  # for the end of a pod to reach those who are connected to it
 
@@ -32,9 +33,10 @@ class Controller:
         commands: how many of its commands each life of a shard has answered.
     """
 
-    def __init__(self, name: str, known: Iterable[Record], port: int) -> None:
+    def __init__(self, name: str, known: Iterable[Record], port: int, tls: ClientTls | None = None) -> None:
         self._name = ControllerName(name)
         self._port = port
+        self._tls = tls
         self._streams: defaultdict[int, deque[Lines]] = defaultdict(deque)  # by ordinal, the newest last
         self.known = {record.ordinal: record for record in known}
         self.commands: Counter[Life] = Counter()
@@ -47,7 +49,7 @@ class Controller:
         """Dial by the map. None: admitted, and there is a stream to the shard."""
         record = self.known[ordinal]
         try:
-            stream = await open_connection((record.host, self._port), record.claim(self._name))
+            stream = await open_connection((record.host, self._port), record.claim(self._name), tls=self._tls)
         except DialError as error:
             return error
         self._streams[ordinal].append(Lines(stream))

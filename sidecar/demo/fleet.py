@@ -16,6 +16,7 @@ from typing import Final, Self
 
 import trio
 
+from sidecar.demo.certificates import Certificates
 from sidecar.demo.difference import DiffersError
 from sidecar.demo.front import Ports
 from sidecar.demo.pod import Pod
@@ -30,6 +31,7 @@ class Fleet:
 
     Attributes:
         ports: the ports of every sidecar.
+        certificates: what its sidecars serve, and who may dial them.
     """
 
     def __init__(self, directory: Path, ports: Ports, nursery: trio.Nursery) -> None:
@@ -38,6 +40,7 @@ class Fleet:
         self._pods: dict[int, Pod] = {}
         self._starts: Counter[int] = Counter()
         self.ports = ports
+        self.certificates = Certificates(directory)
 
     @classmethod
     async def launch(cls, directory: Path, nursery: trio.Nursery) -> Self:
@@ -98,7 +101,9 @@ class Fleet:
 
     async def _start_one(self, record: Record) -> None:
         files = self._files(record.ordinal)
-        self._pods[record.ordinal] = await Pod.launch(record, self.ports, files, self._nursery)
+        self._pods[record.ordinal] = await Pod.launch(
+            record, self.ports, self.certificates.of_sidecars(), files, self._nursery
+        )
 
     def _files(self, ordinal: int) -> Path:
         """Where the next sidecar of this slot leaves its configuration and log, without their suffixes."""

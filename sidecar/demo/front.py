@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from sidecar.demo import scrape
+from sidecar.demo.certificates import ALLOW
 from sidecar.demo.difference import DiffersError
 from sidecar.demo.leash import Leash
 from sidecar.demo.record import Record
@@ -32,9 +33,8 @@ listeners:
   - name: shard
     listen: "{record.host}:{ports.shard}"
     upstream: "{upstream}"
-    tls: none
     concurrency: exclusive
-    answer: full        # a refusal says why to everybody: this is a demo
+tls: {{certificate: "{tls}/tls.crt", key: "{tls}/tls.key", client_ca: "{tls}/ca.crt", allow: ["{allow}"]}}
 drain: {{timeout: 200ms}}
 telemetry: {{listen: "{record.host}:{ports.telemetry}"}}
 admin: {{listen: "{record.host}:{ports.admin}"}}
@@ -58,13 +58,15 @@ class Front:
         record: whose slot and life it holds, and where it listens.
         ports: its ports at that address.
         upstream: the replica's address.
+        certificates: the folder with what it serves.
         files: the path of what it reads and its log, without their suffixes.
     """
 
-    def __init__(self, record: Record, ports: Ports, upstream: str, files: Path) -> None:
+    def __init__(self, record: Record, ports: Ports, upstream: str, certificates: Path, files: Path) -> None:
         self._record = record
         self._ports = ports
         self._upstream = upstream
+        self._certificates = certificates
         self._configuration = files.with_name(f"{files.name}.yaml")
         self._generation = MountedFile(files.with_name(f"{files.name}-volume") / "generation")
         self._log = files.with_name(f"{files.name}.log")
@@ -74,7 +76,7 @@ class Front:
 
     def again(self, record: Record, files: Path) -> Front:
         """Another one, in front of the same replica."""
-        return Front(record, self._ports, self._upstream, files)
+        return Front(record, self._ports, self._upstream, self._certificates, files)
 
     @property
     def pid(self) -> int | None:
@@ -126,6 +128,8 @@ class Front:
                 poll=POLL_MILLISECONDS,
                 ports=self._ports,
                 upstream=self._upstream,
+                tls=json.dumps(str(self._certificates))[1:-1],
+                allow=ALLOW,
             )
         )
         command = [sys.executable, "-m", "sidecar", "run", str(self._configuration)]

@@ -5,15 +5,20 @@ Owns these words. Called by the stage with ``--serve``.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
+from sidecar.certs.store import CA, CERTIFICATE, KEY
 from sidecar.demo import story
 from sidecar.demo.fleet import Fleet
 from sidecar.demo.record import Record
 from sidecar.demo.screen import Screen
+
+_OPTIONS: Final = {"certificate": CERTIFICATE, "key": KEY, "ca": CA}
 
 
 def show(screen: Screen, fleet: Fleet, directory: Path) -> None:
@@ -25,10 +30,10 @@ def show(screen: Screen, fleet: Fleet, directory: Path) -> None:
     for what, *command in (
         (
             "talk to replica 0, a line at a time, as its controller",
-            *_connect(sidecar, record, ports.shard),
+            *_connect(sidecar, record, fleet),
             f"--controller {story.NAME}",
         ),
-        ("be refused, as you mean another slot", *_connect(sidecar, stranger, ports.shard), "--probe"),
+        ("be refused, as you mean another slot", *_connect(sidecar, stranger, fleet), "--probe"),
         ("read what is counted", f"curl -s http://{record.host}:{ports.telemetry}/metrics"),
         ("see who is connected", f"{sidecar} status --admin {record.host}:{ports.admin}"),
         ("read logs and configurations", f"ls {directory}"),
@@ -37,8 +42,10 @@ def show(screen: Screen, fleet: Fleet, directory: Path) -> None:
         screen.command(*command)
 
 
-def _connect(sidecar: str, record: Record, port: int) -> tuple[str, ...]:
+def _connect(sidecar: str, record: Record, fleet: Fleet) -> tuple[str, ...]:
+    own = fleet.certificates.of_controller(story.NAME)
     return (
-        f"{sidecar} connect {record.host}:{port}",
+        f"{sidecar} connect {record.host}:{fleet.ports.shard}",
+        *(f"--{option} {shlex.quote(str(own / name))}" for option, name in _OPTIONS.items()),
         f"--identity {record.identity} --generation {record.generation} --instance {record.instance}",
     )

@@ -9,13 +9,15 @@ from typing import Final
 
 import trio
 
+from sidecar.tls.stream import TlsStream
+
 _CHUNK: Final = 4096  # bytes; lines of the demo have some tens
 
 
 class Lines:
     """One end of a conversation in lines. Closing it closes the stream."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream | TlsStream) -> None:
         self._stream = stream
         self._buffer = bytearray()
 
@@ -35,4 +37,6 @@ class Lines:
 
     def close(self) -> None:
         """End the conversation. Never waits, so that whoever is cancelled can do it too."""
-        self._stream.socket.close()
+        transport = self._stream.transport if isinstance(self._stream, TlsStream) else self._stream
+        assert isinstance(transport, trio.SocketStream), "the demo dials over TCP"  # noqa: S101
+        transport.socket.close()

@@ -41,11 +41,19 @@ class Pod:
         self._resets_before = 0
 
     @classmethod
-    async def launch(cls, record: Record, ports: Ports, files: Path, nursery: trio.Nursery) -> Self:
-        """A pod whose sidecar is ready. *files* is the path of what the sidecar leaves, without suffixes."""
+    async def launch(cls, record: Record, ports: Ports, certificates: Path, files: Path, nursery: trio.Nursery) -> Self:
+        """A pod whose sidecar is ready.
+
+        Args:
+            record: what it is.
+            ports: its sidecar's.
+            certificates: the folder with what that serves.
+            files: the path of what it leaves, without suffixes.
+            nursery: where both run.
+        """
         replica = Replica(record.ordinal, record.generation.value)
         port = await nursery.start(replica.serve)
-        front = Front(record, ports, f"{HOST}:{port}", files)
+        front = Front(record, ports, f"{HOST}:{port}", certificates, files)
         await nursery.start(front.run)
         return cls(record, replica, front, nursery)
 

@@ -76,9 +76,9 @@ class Stage:
         )
         screen.paragraph(
             "Real processes and connections on this machine's loopback, started for this demo and gone after it. "
-            "What is printed has happened: each line is checked. After a refusal's reason stands what to do next, and "
-            "below it what differs, since these listeners have `answer: full`: by default only a peer with a client "
-            "certificate is told so much."
+            "What is printed has happened: each line is checked. All of it goes over mutual TLS, with certificates "
+            "made for this demo. After a refusal's reason stands what to do next, and below it what differs: only a "
+            "peer whose certificate is allowed is told so much."
         )
         async with trio.open_nursery() as pods:
             fleet = await Fleet.launch(directory, pods)

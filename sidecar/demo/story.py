@@ -34,9 +34,9 @@ class Story:
         self._screen = screen
         self._witness = Witness(fleet, screen)
         known = [fleet.look_up(ordinal) for ordinal in _ALL]
-        port = fleet.ports.shard
-        self._controller = Controller(NAME, known, port)
-        self._sleeper = Controller("sleeper", known, port)  # keeps this map until step 5
+        port, proof = fleet.ports.shard, fleet.certificates
+        self._controller = Controller(NAME, known, port, proof.tls(NAME))
+        self._sleeper = Controller("sleeper", known, port, proof.tls("sleeper"))  # keeps this map until step 5
 
     async def tell(self) -> None:
         """All of it. The controller's streams are open at the end."""
@@ -147,7 +147,9 @@ class Story:
         self._aside("Without sidecars whoever came last would have driven the shard, or both at once.")
 
     async def _let_strangers_in(self) -> None:
-        self._screen.step(7, "Others find the ports: a client that speaks HTTP, and a health check.")
+        self._screen.step(
+            7, "Others find the ports: a client that speaks HTTP, without a certificate, and a health check."
+        )
         await self._witness.http_is_refused(0)
         await self._witness.probe_is_no_refusal(1)
         self._aside("Without sidecars a shard would have tried to read the request as commands.")

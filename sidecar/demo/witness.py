@@ -65,8 +65,8 @@ class Witness:
         pod = self._fleet[ordinal]
         received = await stranger.speak_http(pod.record.host, self._fleet.ports.shard)
         same("what an HTTP client gets", b"", received)
-        await self._counted(pod, Reason.PREFACE_MISSING)
-        self._screen.verdict("refused", f"{pod.record.host} by an HTTP client", f"{Reason.PREFACE_MISSING}, no answer")
+        await self._counted(pod, Reason.TLS_FAILED)
+        self._screen.verdict("refused", f"{pod.record.host} by an HTTP client", f"{Reason.TLS_FAILED}, no answer")
 
     async def probe_is_no_refusal(self, ordinal: int) -> None:
         """A health check is counted as what it is."""
