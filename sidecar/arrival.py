@@ -39,19 +39,20 @@ Outcome = Wait | Refused | Probe | None  # None: it passed, and has a place
 
 def at_once(visit: Visit) -> Outcome:
     """As far as it comes with what is there already."""
-    if visit.gate.outer_sources is not None:
+    gate, connection = visit.gate, visit.connection
+    state = gate.state()
+    if state.draining:  # for those who are here when a drain begins, the roster does it
+        connection.hurry(connection.accepted_at + DRAINING_PREFACE_SECONDS)
+    if gate.outer_sources is not None:
         return _OUTER
-    if visit.gate.prover is not None:
+    if gate.prover is not None:
         return _TLS
-    outcome = _first_look(visit)
+    outcome = _first_look(visit, state)
     return outcome if isinstance(outcome, Wait) else _settled(visit, outcome)
 
 
-def _first_look(visit: Visit) -> Outcome:
-    gate, connection = visit.gate, visit.connection
-    state = gate.state()
-    if state.draining:
-        connection.hurry(connection.accepted_at + DRAINING_PREFACE_SECONDS)
+def _first_look(visit: Visit, state: State) -> Outcome:
+    gate = visit.gate
     outcome: Outcome = _look(visit, state)
     if outcome is _FROM_AUTHORITY:
         reading = gate.authority.read_now()
@@ -66,13 +67,14 @@ def _first_look(visit: Visit) -> Outcome:
 
 async def first_verdict(visit: Visit, outcome: Wait) -> Refused | Probe | None:
     """The first verdict, once what *outcome* names has been waited for. Raises Interrupted."""
-    connection = visit.connection
+    gate, connection = visit.gate, visit.connection
     verdict: Outcome = outcome
     try:
         if verdict is _OUTER:
-            verdict = await _be_introduced(visit) or (_TLS if visit.gate.prover is not None else _first_look(visit))
+            verdict = await introduced(visit, gate.outer_sources or ())
+            verdict = verdict or (_TLS if gate.prover is not None else _first_look(visit, gate.state()))
         if verdict is _TLS:
-            verdict = await _shake(visit) or _first_look(visit)
+            verdict = await _shake(visit) or _first_look(visit, gate.state())
         if verdict is _BYTES:
             verdict = await _wait_for_preface(visit)
         if verdict is _FROM_AUTHORITY:
@@ -83,21 +85,10 @@ async def first_verdict(visit: Visit, outcome: Wait) -> Refused | Probe | None:
     return _settled(visit, verdict)
 
 
-async def _be_introduced(visit: Visit) -> Refused | Probe | None:
-    """Take a load balancer's header."""
-    sources, connection = visit.gate.outer_sources, visit.connection
-    assert sources is not None, "the listener has one"  # noqa: S101
-    if visit.gate.state().draining:
-        connection.hurry(connection.accepted_at + DRAINING_PREFACE_SECONDS)
-    return await introduced(visit, sources)
-
-
 async def _shake(visit: Visit) -> Refused | Probe | None:
-    """Go through the TLS handshake. None: it is done, and what it proves is known. Raises TooSlowError."""
+    """Go through the TLS handshake. None: it is done, and what it proves is known. Raises Interrupted."""
     gate, connection, prover = visit.gate, visit.connection, visit.gate.prover
     assert prover is not None, "the listener has TLS"  # noqa: S101
-    if gate.state().draining:
-        connection.hurry(connection.accepted_at + DRAINING_PREFACE_SECONDS)
     served, began_at = prover.served, visit.began_at
     if served is None:
         return _tls_failed(
