@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from benchmarks.certificates import Certificates
 from benchmarks.programs import IDENTITY, Proxy, Wiring, find, first_line
 
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
@@ -20,7 +21,7 @@ def config(wiring: Wiring) -> str:
     return json.dumps(
         {
             "static_resources": {
-                "listeners": [_listener(role, listen, access_log) for role, listen, _ in roles],
+                "listeners": [_listener(role, listen, access_log, wiring.certificates) for role, listen, _ in roles],
                 "clusters": [_cluster(role, upstream) for role, _, upstream in roles],
             }
         }
@@ -32,13 +33,41 @@ def _address(text: str) -> dict[str, object]:
     return {"socket_address": {"address": host, "port_value": int(port)}}
 
 
-def _listener(role: str, listen: str, access_log: Path) -> dict[str, object]:
+def _listener(role: str, listen: str, access_log: Path, files: Certificates | None) -> dict[str, object]:
+    if files is not None:  # behind TLS it reads no PROXY header, so it checks the client's certificate alone
+        chain = {"filters": [_passes_on(role, access_log)], "transport_socket": _tls(files)}
+        return {
+            "name": role,
+            "address": _address(listen),
+            "tcp_backlog_size": 4096,
+            "filter_chains": [chain],
+        }
     return {
         "name": role,
         "address": _address(listen),
         "tcp_backlog_size": 4096,
         "listener_filters": [_reads_the_identity()],
         "filter_chains": [{"filters": [_checks_the_identity(role), _passes_on(role, access_log)]}],
+    }
+
+
+def _tls(files: Certificates) -> dict[str, object]:
+    def file(path: Path) -> dict[str, str]:
+        return {"filename": str(path)}
+
+    pair = {"certificate_chain": file(files.certificate("server")), "private_key": file(files.key("server"))}
+    return {
+        "name": "envoy.transport_sockets.tls",
+        "typed_config": {
+            "@type": f"{_EXTENSIONS}.transport_sockets.tls.v3.DownstreamTlsContext",
+            "require_client_certificate": True,
+            "disable_stateless_session_resumption": True,
+            "common_tls_context": {
+                "tls_params": {"tls_minimum_protocol_version": "TLSv1_3"},
+                "tls_certificates": [pair],
+                "validation_context": {"trusted_ca": file(files.ca)},
+            },
+        },
     }
 
 

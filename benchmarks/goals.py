@@ -66,6 +66,11 @@ def _goals() -> Iterator[Goal]:
     yield Goal("churn", PER_S, "sidecar-handoff", "direct", floor=0.6)
     yield Goal("refused", PER_S, "sidecar", "haproxy", floor=0.65, goal=0.9)
     yield Goal("refused", PER_S, "sidecar", "envoy", floor=2.5, goal=3.5)
+    for scenario in ("tls-up-1", "tls-up-8"):
+        yield Goal(scenario, GB_PER_S, "sidecar-tls", "haproxy-tls", floor=1.2)
+        yield Goal(scenario, GB_PER_S, "sidecar-tls", "envoy-tls", floor=0.8, goal=1.0)
+    yield Goal("tls-small-1", P50, "sidecar-tls", "envoy-tls", floor=1.2, goal=1.1)
+    yield Goal("tls-churn", PER_S, "sidecar-tls", "haproxy-tls", floor=0.85, goal=0.95)
     for scenario in ("idle-1000", "idle-8000"):
         yield Goal(scenario, KIB_EACH, "sidecar", "haproxy", floor=1.0, goal=0.5)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.certificates import Certificates
 from benchmarks.programs import IDENTITY, Proxy, Wiring, find, first_line
 
 _HEAD = """\
@@ -28,6 +29,15 @@ global
     timeout server 1h
 """
 
+# Behind TLS it reads no PROXY header, so it checks the client's certificate alone.
+_TLS_ROLE = """\
+frontend {role}
+    bind {listen} ssl crt {pair} ca-file {ca} verify required ssl-min-ver TLSv1.3 no-tls-tickets
+    default_backend {role}
+backend {role}
+    server {role} {upstream}
+"""
+
 # The identity that is meant comes as PP2_TYPE_AUTHORITY. Session rules are the first that see what the header says.
 _ROLE = """\
 frontend {role}
@@ -42,9 +52,15 @@ backend {role}
 def config(wiring: Wiring, tuning: str = "") -> str:
     """One listener and one server a role; *tuning* are further lines of the section ``global``."""
     roles = zip(wiring.listen._fields, wiring.listen, wiring.upstream, strict=True)
+    files = wiring.certificates
+    template, more = (_ROLE, {"identity": IDENTITY}) if files is None else (_TLS_ROLE, _paths(files))
     return _HEAD.format(tuning=tuning) + "".join(
-        _ROLE.format(role=role, listen=listen, upstream=upstream, identity=IDENTITY) for role, listen, upstream in roles
+        template.format(role=role, listen=listen, upstream=upstream, **more) for role, listen, upstream in roles
     )
+
+
+def _paths(files: Certificates) -> dict[str, str]:
+    return {"pair": str(files.pair), "ca": str(files.ca)}
 
 
 def program() -> str:

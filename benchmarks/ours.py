@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from benchmarks.certificates import ALLOW, Certificates
 from benchmarks.programs import GENERATION, IDENTITY, INSTANCE, Proxy, Wiring, first_line
 
 
@@ -19,13 +20,14 @@ def config(wiring: Wiring) -> str:
     telemetry, admin = wiring.spare_ports
     state_dir = wiring.folder / "state"
     roles = zip(wiring.listen._fields, wiring.listen, wiring.upstream, strict=True)
+    tls = "none" if wiring.certificates is None else _tls(wiring.certificates)
     return json.dumps(  # which is YAML too
         {
             "identity": {"cluster": cluster, "replica": replica, "ordinal": int(ordinal)},
             "assignment": {"instance": INSTANCE, "generation": int(GENERATION), "max_staleness": "1m"},
             "state_dir": str(state_dir),
             "listeners": [
-                {"name": role, "listen": listen, "upstream": upstream, "tls": "none", "sources": ["127.0.0.0/8"]}
+                {"name": role, "listen": listen, "upstream": upstream, "tls": tls, "sources": ["127.0.0.0/8"]}
                 for role, listen, upstream in roles
             ],
             "limits": {"connections": 11_000},
@@ -36,6 +38,11 @@ def config(wiring: Wiring) -> str:
         },
         indent=2,
     )
+
+
+def _tls(files: Certificates) -> dict[str, object]:
+    paths = {"certificate": files.certificate("server"), "key": files.key("server"), "client_ca": files.ca}
+    return {**{key: str(path) for key, path in paths.items()}, "allow": [ALLOW]}
 
 
 def arguments(file: Path) -> list[str]:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.certificates import Certificates
 from benchmarks.native import Addresses
 
 IDENTITY = "bench/replica/0"
@@ -27,12 +28,16 @@ _STOP_SECONDS = 40.0  # longer than the sidecar's drain
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Where a proxy listens, where it passes connections on to, and which folder is its own."""
+    """Where a proxy listens, where it passes connections on to, and which folder is its own.
+
+    With *certificates* it terminates TLS, and takes only peers who show one of them.
+    """
 
     listen: Addresses
     upstream: Addresses
     spare_ports: tuple[int, int]
     folder: Path
+    certificates: Certificates | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class Section(StrEnum):
     CONNECTIONS = "Connections"
     FLATNESS = "Connections beside idle ones"
     MEMORY = "Memory and start"
+    TLS = "TLS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ class Scenario:
     handed_over: bool = False
 
 
+_PREFIXES = {Section.TLS: "tls-"}  # of the names of scenarios that are there for plain connections too
+
 START = "start"  # the mode in which nothing but the start is measured
 CLIENTS = 16  # so many short connections at a time keep both cores busy
 
@@ -95,11 +98,11 @@ CPU_PER_GB = Metric("cpu_s_per_gb", "CPU s a GB", digits=3, cost=True)
 CPU_EACH = Metric("cpu_us", "CPU µs each", digits=1, cost=True)
 
 
-def _bulk(mode: str, title: str, role: str, connections: int) -> Scenario:
+def _bulk(mode: str, title: str, role: str, connections: int, section: Section = Section.BULK) -> Scenario:
     return Scenario(
-        name=f"{mode}-{connections}",
+        name=f"{_PREFIXES.get(section, '')}{mode}-{connections}",
         title=f"{title}, {_connections(connections)}",
-        section=Section.BULK,
+        section=section,
         mode=mode,
         role=role,
         arguments=("-c", str(connections)),
@@ -107,11 +110,13 @@ def _bulk(mode: str, title: str, role: str, connections: int) -> Scenario:
     )
 
 
-def _round_trips(name: str, title: str, size: int, connections: int) -> Scenario:
+def _round_trips(
+    name: str, title: str, size: int, connections: int, section: Section = Section.ROUND_TRIPS
+) -> Scenario:
     return Scenario(
-        name=f"{name}-{connections}",
+        name=f"{_PREFIXES.get(section, '')}{name}-{connections}",
         title=f"{title}, {_connections(connections)}",
-        section=Section.ROUND_TRIPS,
+        section=section,
         mode="roundtrip",
         role="echo",
         arguments=("-c", str(connections), "-s", str(size)),
@@ -132,11 +137,11 @@ def _churn(name: str, title: str, section: Section, *arguments: str, answered: b
     )
 
 
-def _idle(connections: int, *, handed_over: bool = False) -> Scenario:
+def _idle(connections: int, section: Section = Section.MEMORY, *, handed_over: bool = False) -> Scenario:
     return Scenario(
-        name=f"idle-{connections}",
+        name=f"{_PREFIXES.get(section, '')}idle-{connections}",
         title=f"{connections:,} idle connections",
-        section=Section.MEMORY,
+        section=section,
         mode="idle",
         role="echo",
         arguments=("-c", str(connections)),
@@ -196,4 +201,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     _idle(1_000),
     _idle(8_000),
     _idle(10_000, handed_over=True),  # two descriptors each would be more than there are
+    *(_bulk("up", "to the process", "sink", count, Section.TLS) for count in (1, 8)),
+    *(_bulk("down", "from the process", "source", count, Section.TLS) for count in (1, 8)),
+    *(_round_trips("small", "64 B", 64, count, Section.TLS) for count in (1, 8)),
+    _churn("tls-churn", "connect, full handshake, one round trip, close", Section.TLS),
+    _idle(1_000, Section.TLS),
 )

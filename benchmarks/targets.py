@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.certificates import made
 from benchmarks.envoy import ENVOY
 from benchmarks.haproxy import HAPROXY, HAPROXY_WITH_LARGE_PIPES
 from benchmarks.native import Addresses, LoadFailed, Programs, backend, load
@@ -46,14 +47,19 @@ class Target:
         title: in a table.
         proxy: none is the direct way.
         upstream: by which way the backend is reached: ``tcp``, ``unix`` or ``handoff``.
-        sections: where it takes part.
+        sections: where it takes part; TLS is for those that terminate it, and for them alone.
     """
 
     name: str
     title: str
     proxy: Proxy | None = None
     upstream: str = "tcp"
-    sections: frozenset[Section] = frozenset(Section)
+    sections: frozenset[Section] = frozenset(Section) - {Section.TLS}
+
+    @property
+    def terminates_tls(self) -> bool:
+        """Whether it is dialled by mutual TLS."""
+        return Section.TLS in self.sections
 
     @property
     def answers(self) -> bool:
@@ -102,6 +108,12 @@ def targets(baseline: Path | None = None) -> Mapping[str, Target]:
         Target("sidecar-unix", "sidecar, Unix upstream", sidecar(), "unix"),
         Target("sidecar-handoff", "sidecar, hand-over", sidecar(), "handoff"),
     ]
+    tls = frozenset({Section.TLS})
+    every += [
+        Target("haproxy-tls", "HAProxy", HAPROXY, sections=tls),
+        Target("envoy-tls", "Envoy", ENVOY, sections=tls),
+        Target("sidecar-tls", "sidecar", sidecar(), sections=tls),
+    ]
     if baseline is not None:
         every.append(Target("sidecar-baseline", "sidecar, baseline", sidecar(baseline)))
     return {target.name: target for target in every}
@@ -123,9 +135,12 @@ def opened(target: Target, programs: Programs, user: int | None) -> Iterator[Way
             return
         *ports, telemetry, admin = _free_ports(len(Addresses._fields) + 2)
         listen = Addresses(*(f"127.0.0.1:{port}" for port in ports))
-        wiring = Wiring(listen, upstream, (telemetry, admin), _subfolder(folder, "proxy"))
+        certificates = made(_subfolder(folder, "certificates")) if target.terminates_tls else None
+        wiring = Wiring(listen, upstream, (telemetry, admin), _subfolder(folder, "proxy"), certificates)
         process = stack.enter_context(running(target.proxy, wiring, user))
-        claim = ("-P", str(process.pid), "-p", "pp2", "-g", GENERATION, "-I", INSTANCE)
+        claim: tuple[str, ...] = ("-P", str(process.pid), *(certificates.load if certificates is not None else ()))
+        if certificates is None or target.answers:  # others read no preface inside TLS
+            claim = (*claim, "-p", "pp2", "-g", GENERATION, "-I", INSTANCE)
         right = (*claim, "-i", IDENTITY)
         ready_at = _ready_at(programs, listen.echo, right, process)
         if ready_at is None:

@@ -64,4 +64,4 @@ def test_each_run_has_its_section() -> None:
     other = Facts("2026-01-02", "an unprivileged user", 2, 2.0, {}, {})
     text = page([Results(FACTS, (sample("haproxy", 0, 9.0),)), Results(other, (sample("haproxy", 0, 9.0),))], TITLES)
     heads = [line for line in text.splitlines() if line.startswith("## ")]
-    assert heads == ["## As root", "## As an unprivileged user", "## TLS"]
+    assert heads == ["## As root", "## As an unprivileged user"]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from benchmarks import envoy, haproxy, ours
+from benchmarks.certificates import made
 from benchmarks.native import Addresses
 from benchmarks.programs import IDENTITY, Wiring
 from sidecar.config import load
+from sidecar.spiffe import SpiffeId
 
 
 @pytest.fixture
@@ -35,6 +39,40 @@ def test_envoy_checks_the_identity_before_it_passes_on(wiring: Wiring) -> None:
         (chain,) = listener["filter_chains"]
         assert [part["name"] for part in chain["filters"]] == ["identity", "forward"]
     assert [cluster["name"] for cluster in config["clusters"]] == ["echo", "sink", "source"]
+
+
+@pytest.fixture
+def secured(wiring: Wiring, tmp_path: Path) -> Wiring:
+    return replace(wiring, certificates=made(tmp_path))
+
+
+def test_with_certificates_haproxy_terminates_tls_and_demands_one(secured: Wiring, tmp_path: Path) -> None:
+    text = haproxy.config(secured)
+    assert text.count(f" ssl crt {tmp_path}/server.pem ca-file {tmp_path}/ca.crt verify required ") == 3
+    assert "accept-proxy" not in text
+
+
+def test_with_certificates_envoy_does(secured: Wiring, tmp_path: Path) -> None:
+    for listener in json.loads(envoy.config(secured))["static_resources"]["listeners"]:
+        (chain,) = listener["filter_chains"]
+        tls = chain["transport_socket"]["typed_config"]
+        assert tls["require_client_certificate"]
+        trusted = tls["common_tls_context"]["validation_context"]["trusted_ca"]
+        assert trusted == {"filename": f"{tmp_path}/ca.crt"}
+
+
+def test_with_certificates_the_sidecar_does_and_allows_the_load_generator(secured: Wiring, tmp_path: Path) -> None:
+    config = load(ours.config(secured), file="config", environ={})
+    assert secured.certificates is not None
+    shown = x509.load_pem_x509_certificate(secured.certificates.certificate("client").read_bytes())
+    (uri,) = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(
+        x509.UniformResourceIdentifier
+    )
+    for listener in config.listeners:
+        assert listener.tls is not None
+        assert listener.tls.client_ca == tmp_path / "ca.crt"
+        assert [pattern.matches(SpiffeId.parse(uri)) for pattern in listener.allow] == [True]
+    assert secured.certificates.load[:3] == ("-T", "-C", f"{tmp_path}/ca.crt")
 
 
 def test_the_sidecars_configuration_is_sound(wiring: Wiring) -> None:
