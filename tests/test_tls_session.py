@@ -139,16 +139,18 @@ def test_nothing_yet_is_said_as_a_socket_says_it():
             ends.session.recv(100)
 
 
-def test_records_that_are_there_come_in_one_read():
+def test_full_records_that_are_there_come_in_one_read_and_one_that_isnt_ends_it():
     with Ends() as ends:
         ends.shaken()
-        for piece in (b"one ", b"two ", b"three"):
-            ends.client.send(piece)
+        ends.tell(b"x" * (2 * RECORD) + b"short")
+        ends.client.send(b"another")
         ends.arrived()
         into = buffer()
         size = ends.session.recv_into(into)
-        assert bytes(into[:size]) == b"one two three"
+        assert bytes(into[:size]) == b"x" * (2 * RECORD) + b"short"
         assert not ends.session.unread
+        ends.arrived()  # the kernel says so again
+        assert ends.session.recv_into(into) == len(b"another")
 
 
 def test_a_large_record_is_never_left_in_part():
@@ -163,12 +165,12 @@ def test_a_large_record_is_never_left_in_part():
 def test_an_end_behind_bytes_is_told_by_the_next_read():
     with Ends() as ends:
         ends.shaken()
-        ends.client.send(b"last words")
+        ends.tell(b"w" * RECORD)
         ends.client.shutdown()
         ends.arrived()
         into = buffer()
         size = ends.session.recv_into(into)
-        assert bytes(into[:size]) == b"last words"
+        assert bytes(into[:size]) == b"w" * RECORD
         assert ends.session.unread, "the kernel has nothing to tell of it any more"
         assert ends.session.recv_into(into) == 0
         assert ends.session.recv_into(into) == 0

@@ -106,13 +106,20 @@ class Session:
         return bytes(buffer[: self.recv_into(buffer)])
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Read as many whole records as there are and *buffer*, which takes one at least, has room for. The bytes."""
+        """Read what *buffer*, which takes a record at least, has room for: full records, and one that isn't. The bytes.
+
+        After one that isn't full there is most likely nothing, and to hear that costs as much as to read a record; if
+        there is something, the kernel says so again.
+        """
         if self._found is not None:
             return self._tell()
         got = 0
         try:
             while len(buffer) - got >= RECORD:
-                got += self.connection.recv_into(buffer[got:], RECORD)
+                size = self.connection.recv_into(buffer[got:], RECORD)
+                got += size
+                if size < RECORD:
+                    break
         except (SSL.WantReadError, SSL.WantWriteError):
             if not got:
                 raise BlockingIOError from None
