@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
+from OpenSSL import SSL
 from processes import eventually
 from replica import SIDECAR, LocalProcess, Sidecar, configuration
-from tls_client import ALLOW, ROOT, connected, tls_block, write_pair
+from tls_client import ALLOW, ROOT, TlsClient, connected, tls_block, write_pair
 
 from tests.certificates import HOUR
 from tests.tls_volumes import ROOT as VOLUME_ROOT
@@ -118,11 +120,11 @@ def test_a_certificate_of_the_near_future_is_served_when_it_starts(
 ) -> None:
     old = ROOT.issue()
     sidecar = start(listener={"tls": tls_block(tmp_path, old)})
-    new = ROOT.issue(start=4)
+    new = ROOT.issue(start=8)
     write_pair(tmp_path, new)
     assert eventually(lambda: sidecar.lines("certificate_waits"))
     assert served(sidecar) == old.certificate.serial_number
-    assert eventually(lambda: served(sidecar) == new.certificate.serial_number)
+    assert eventually(lambda: served(sidecar) == new.certificate.serial_number, seconds=30)
 
 
 def served(sidecar: Sidecar) -> int:
@@ -156,10 +158,14 @@ def test_a_new_root_beside_the_old_one_lets_the_peers_of_both_in(
 def test_without_a_certificate_in_date_the_sidecar_isnt_ready_and_says_so(
     start: Callable[..., Sidecar], tmp_path: Path
 ) -> None:
-    sidecar = start(listener={"tls": tls_block(tmp_path, ROOT.issue(start=-HOUR, end=2))})
-    assert sidecar.page("/readyz").status == 200
-    assert eventually(lambda: sidecar.page("/readyz").status == 503)
-    assert "no certificate in date" in sidecar.page("/readyz").body
+    sidecar = start(listener={"tls": tls_block(tmp_path, ROOT.issue(start=HOUR, end=2 * HOUR))})
+    page = sidecar.page("/readyz")
+    assert page.status == 503
+    assert "no certificate in date" in page.body
+    with sidecar.counting(tls_failed=1), sidecar.connect() as sock, pytest.raises(SSL.Error):
+        TlsClient(sock, CLIENT)
+    write_pair(tmp_path, ROOT.issue())
+    assert eventually(lambda: sidecar.page("/readyz").status == 200)
 
 
 def test_files_that_cant_be_used_end_the_start_and_are_all_named(tmp_path: Path) -> None:

@@ -318,7 +318,7 @@ def test_a_connection_ends_with_its_certificate_where_that_is_asked_for(
     start: Callable[..., Sidecar], own_local_process: LocalProcess, tmp_path: Path
 ) -> None:
     sidecar = start(listener={"tls": tls_block(tmp_path, SERVED, close_on_certificate_expiry=True)})
-    brief, lasting = ROOT.issue(end=3), GOOD
+    brief, lasting = ROOT.issue(end=5), GOOD
     with (
         sidecar.counting(authority=2, ended_certificate_expired=1, ended_client_closed=1),
         connected(sidecar.connect(), brief) as first,
