@@ -27,7 +27,8 @@ def test_the_commands_for_development_run_as_they_stand_there(tmp_path, monkeypa
         expanded = [path for text in arguments for path in expand(tmp_path, text)]
         assert main(expanded) == 0, line
     pair = yaml.safe_load(BLOCKS[0])["tls"]
-    assert all((tmp_path / pair[key]).is_file() for key in ("certificate", "key", "client_ca"))
+    files = [Path(pair[key].replace("${PWD}", str(tmp_path))) for key in ("certificate", "key", "client_ca")]
+    assert all(file.is_absolute() and file.is_file() for file in files)
 
 
 def expand(folder, text):

@@ -84,7 +84,7 @@ def test_the_document_lists_every_value_of_a_label(row: str, kinds: type[Reason]
 def test_rules_use_metrics_and_label_values_that_exist() -> None:
     known = families()
     recorded = {rule["record"] for rule in rules() if "record" in rule}
-    values = {*Reason, *End, *State, *CertificateKind, *TlsReload, "admitted"}
+    values = {*Reason, *End, *State, *CertificateKind, *TlsReload, *TlsFailure, "admitted"}
     for rule in rules():
         for name in re.findall(r"[\w:]*identity_sidecar_[\w:]+", rule["expr"]):
             assert name in known or name in recorded, f"{name} in {rule}"

@@ -31,6 +31,7 @@ async def test_every_field_of_a_connections_line_is_listed_and_no_other() -> Non
     connection = Connection(4, "compute", inet("192.0.2.9", 51000), inet("127.0.0.1", 7101), trio.current_time())
     connection.claim = ReceivedClaim(OWN, Generation(7), U1, Epoch(3), ControllerName("c-1"))
     connection.claimed_source = inet("198.51.100.7", 1)
+    connection.tls_fault = "what was wrong"
     for _ in range(2):  # the second has no line, so that the next one says so
         journal.refused(connection, Refused(Reason.DRAINING, "a detail"))
     journal.probe(connection, Probe.LOCAL)
