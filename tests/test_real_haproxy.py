@@ -1,6 +1,7 @@
 """A real HAProxy of the age of 2.6, which can't write any TLV but its unique id, speaks for a client.
 
-The configurations that HAProxy and the sidecar run with here are those of docs/senders.md, with this test's ports.
+The configurations that HAProxy and the sidecar run with here are those of docs/senders.md and, with TLS, docs/tls.md,
+with this test's ports.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ import yaml
 from processes import Process, eventually, free_ports, program, running
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.certificates import CA, CONTROLLER
+
 IDENTITY = "prod-eu/replica-a/2"
-PAGE = (Path(__file__).resolve().parent.parent / "docs" / "senders.md").read_text()
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 SECONDS = 20.0
 
 
-def from_page(marker: str) -> str:
-    """The code block of docs/senders.md that holds *marker*."""
-    blocks = [
-        block for block in re.findall(r"^```\w*\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL) if marker in block
-    ]
+def from_page(marker: str, page: str = "senders.md") -> str:
+    """The code block of *page* that holds *marker*."""
+    found_blocks = re.findall(r"^```\w*\n(.*?)^```$", (DOCS / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    blocks = [block for block in found_blocks if marker in block]
     assert len(blocks) == 1
     found: str = blocks[0]
     return found
@@ -72,6 +74,25 @@ def haproxy(folder: Path, replica_port: int, *, identity: str = IDENTITY, check:
     config.write_text(f"global\n    stats socket {control} level operator\n{text}")
     with running([program("haproxy", comes_from="Debian's haproxy"), "-W", "-f", str(config)], ready="Loading success"):
         yield HAProxy(port, control)
+
+
+@contextmanager
+def two_hops(folder: Path, replica_port: int) -> Iterator[int]:
+    """HAProxy as docs/tls.md sets it up, with the files that *folder* holds. The port of its first hop."""
+    (port,) = free_ports(1)
+    text = from_page("abns@", "tls.md")
+    for ours, its in (
+        (f"127.0.0.1:{port}", "127.0.0.1:7001"),
+        (f"127.0.0.1:{replica_port}", "10.0.7.12:7101"),
+        (f"abns@{port}", "abns@replica-a-2"),
+        (f"{folder}/", "/etc/tls/"),
+    ):
+        assert its in text
+        text = text.replace(its, ours)
+    config = folder / "haproxy.cfg"
+    config.write_text(text)
+    with running([program("haproxy", comes_from="Debian's haproxy"), "-W", "-f", str(config)], ready="Loading success"):
+        yield port
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +135,8 @@ class Sidecar:
 
 
 @contextmanager
-def replica(folder: Path, *, identity: str = IDENTITY) -> Iterator[Sidecar]:
-    """A sidecar with the configuration of docs/senders.md, but for the ports and *identity*."""
+def replica(folder: Path, *, identity: str = IDENTITY, tls: object = "none") -> Iterator[Sidecar]:
+    """A sidecar with the configuration of docs/senders.md, but for the ports, *identity* and *tls*."""
     port, admin, telemetry = free_ports(3)
     with socket.create_server(("127.0.0.1", 0)) as upstream:
         upstream.settimeout(SECONDS)
@@ -123,7 +144,7 @@ def replica(folder: Path, *, identity: str = IDENTITY) -> Iterator[Sidecar]:
         cluster, name, ordinal = identity.split("/")
         config["identity"] = {"cluster": cluster, "replica": name, "ordinal": int(ordinal)}
         (listener,) = config["listeners"]
-        listener |= {"listen": f"127.0.0.1:{port}", "upstream": f"127.0.0.1:{upstream.getsockname()[1]}"}
+        listener |= {"listen": f"127.0.0.1:{port}", "upstream": f"127.0.0.1:{upstream.getsockname()[1]}", "tls": tls}
         config |= {"admin": {"listen": f"127.0.0.1:{admin}"}, "telemetry": {"listen": f"127.0.0.1:{telemetry}"}}
         file = folder / "sidecar.yaml"
         file.write_text(yaml.safe_dump(config))
@@ -240,6 +261,46 @@ def test_a_longer_identity_is_cut_and_so_refused(tmp_path: Path) -> None:
         assert sidecar.total("connections_rejected_total", reason="identity_mismatch") == 1
         (line,) = sidecar.lines("connection_refused")
         assert line["claim"] == {"identity": identity[:127]}
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[Sidecar]:
+    """The same sidecar with TLS; beside its files, HAProxy's."""
+    root = CA()
+    server, controller = root.issue(uris=[f"spiffe://example.org/{IDENTITY}"]), root.issue()
+    (tmp_path / "tls.crt").write_bytes(server.chain_pem)
+    (tmp_path / "tls.key").write_bytes(server.key_pem)
+    (tmp_path / "ca.crt").write_bytes(root.pem)
+    (tmp_path / "controller.pem").write_bytes(controller.chain_pem + controller.key_pem)
+    files = {"certificate": tmp_path / "tls.crt", "key": tmp_path / "tls.key", "client_ca": tmp_path / "ca.crt"}
+    with replica(tmp_path, tls={name: str(path) for name, path in files.items()} | {"allow": [CONTROLLER]}) as sidecar:
+        yield sidecar
+
+
+def test_two_hops_put_the_claim_inside_tls(secured: Sidecar, tmp_path: Path) -> None:
+    up, down = os.urandom(300_000), os.urandom(200_000)
+    with two_hops(tmp_path, secured.port) as port, dial(port) as client, secured.accept() as upstream:
+        client.sendall(up)
+        with upstream.makefile("rb") as stream:
+            assert stream.read(len(up)) == up
+        upstream.sendall(down)
+        upstream.shutdown(socket.SHUT_WR)
+        assert received(client) == down
+        # Its health check is a whole handshake.
+        assert eventually(lambda: secured.total("probes_total", kind="closed_before_preface") >= 1)
+    assert secured.total("connections_rejected_total") == 0
+
+
+def test_its_header_stands_before_tls_where_one_hop_does_both(secured: Sidecar, tmp_path: Path) -> None:
+    ssl = f"ssl crt {tmp_path}/controller.pem ca-file {tmp_path}/ca.crt verify required"
+    with haproxy(tmp_path, secured.port, check=ssl) as proxy, dial(proxy.port) as client:
+        client.sendall(b"hello")
+        assert received(client) == b""
+    lines = secured.lines("connection_refused")
+    assert {(line["reason"], line["detail"], line["tls"]) for line in lines} == {
+        ("tls_failed", "protocol", "wrong version number")
+    }
+    assert secured.untouched
 
 
 def test_the_check_says_what_the_listener_gives_up(tmp_path: Path) -> None:
