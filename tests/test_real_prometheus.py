@@ -163,6 +163,12 @@ def expiry(kind: str, values: str) -> dict[str, str]:
     }
 
 
+def served(until: int, *, since: int = 0) -> list[dict[str, str]]:
+    """A certificate; promtool's clock starts at 0."""
+    start = f"identity_sidecar_certificate_not_before_timestamp_seconds{{{PROCESS}}}"
+    return [expiry("served", f"{until}x80"), {"series": start, "values": f"{since}x80"}]
+
+
 ALWAYS = "1+1x80"  # one more every 15 seconds, for 20 minutes
 ONCE = "0x10 1x70"  # one at 2:45 minutes
 
@@ -191,8 +197,18 @@ FIRING = [
         "IdentitySidecarAuthoritySilent",  # promtool's clock starts in 1970
         [{"series": f"identity_sidecar_authority_last_success_timestamp_seconds{{{PROCESS}}}", "values": "60x80"}],
     ),
-    ("IdentitySidecarCertificateExpires", [expiry("served", "4000x80")]),
-    ("IdentitySidecarCertificateExpires", [expiry("ca", "4000x80")]),
+    ("IdentitySidecarCertificateExpires", served(until=700)),
+    ("IdentitySidecarCertificateExpires", served(until=10_000, since=-90 * 86_400)),
+    ("IdentitySidecarRootExpires", [expiry("ca", "500000x80")]),
+    (
+        "IdentitySidecarCrlUnusable",
+        [
+            {
+                "series": f'identity_sidecar_tls_handshake_failures_total{{{LISTENER}, cause="crl_unusable"}}',
+                "values": ONCE,
+            }
+        ],
+    ),
     (
         "IdentitySidecarCertificateRefused",
         [{"series": f'identity_sidecar_tls_reloads_total{{{PROCESS}, result="failed"}}', "values": ONCE}],
@@ -212,8 +228,9 @@ SILENT = [
     pytest.param([rejected("identity_mismatch", ONCE)], id="one connection to a wrong target"),
     pytest.param([rejected("draining", ALWAYS)], id="refusals while draining"),
     pytest.param([ended("client_closed", ALWAYS)], id="ends of connections"),
-    pytest.param([expiry("served", "0x80")], id="no certificate at all"),
-    pytest.param([expiry("served", "90000x80")], id="a certificate for a day"),
+    pytest.param([*served(until=0), expiry("ca", "0x80")], id="no certificate at all"),
+    pytest.param(served(until=3_600), id="a certificate for an hour"),
+    pytest.param([expiry("ca", "900000x80")], id="a root for ten days"),
     pytest.param(
         [{"series": f'identity_sidecar_tls_reloads_total{{{PROCESS}, result="ok"}}', "values": ALWAYS}], id="rotations"
     ),
