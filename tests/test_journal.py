@@ -80,6 +80,17 @@ async def test_a_refusal_says_both_sides_and_both_addresses_in_one_line(mock_clo
     }
 
 
+async def test_a_handshake_that_failed_says_what_was_wrong_for_people():
+    house = House()
+    each = connection()
+    each.tls_fault = "depth 0: CN=c1: valid until 2024-01-01T00:00:00Z"
+    house.journal.refused(each, Refused(Reason.TLS_FAILED, "cert_expired"))
+    (line,) = house.lines
+    assert (line["reason"], line["detail"], line["tls"]) == ("tls_failed", "cert_expired", each.tls_fault)
+    (remembered,) = house.refusals_without_age()
+    assert remembered["tls"] == each.tls_fault
+
+
 @pytest.mark.parametrize("form", ["json", "text"])
 async def test_control_bytes_in_a_claim_stay_within_their_line(form):
     house = House(form=form)
@@ -123,7 +134,7 @@ async def test_what_is_not_known_is_left_out():
     house = House(reading=Unavailable("down"))
     house.journal.refused(connection(), Refused(Reason.PREFACE_TIMEOUT))
     (line,) = house.lines
-    assert not {"generation", "instance", "claim", "controller", "epoch", "detail"} & line.keys()
+    assert not {"generation", "instance", "claim", "controller", "epoch", "detail", "tls"} & line.keys()
 
 
 async def test_refusals_beyond_the_limit_are_counted_and_said(autojump_clock):

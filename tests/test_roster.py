@@ -24,8 +24,9 @@ def enter(roster, host="192.0.2.1", now=0.0):
 class FakeAdmission:
     """What a connection was admitted on, and whether it still holds."""
 
-    def __init__(self, end, *, spared=False):
+    def __init__(self, end, *, spared=False, outdated=None):
         self.end, self.spared, self.told = end, spared, []
+        self.outdated = lambda: outdated
 
     def recheck(self):
         return self.end
@@ -152,6 +153,33 @@ async def test_what_the_shadow_mode_spares_is_told_and_not_waited_for():
     await roster.decide_again()
     roster.cut_all(End.AUTHORITY_STALE)
     assert connection.admission.told == [End.GENERATION_STALE, End.AUTHORITY_STALE]
+    assert connection.ended_by is None
+
+
+async def test_a_certificate_that_doesnt_count_any_more_cuts_its_connections_alone():
+    roster = Roster(connections=9, pending=9)
+    revoked, right, wrong, offered, dialling, plain = (enter(roster) for _ in range(6))
+    for connection in (revoked, right, wrong, plain):
+        admit(roster, connection)
+    for connection in (offered, dialling):
+        roster.take_place(connection)
+    revoked.admission = FakeAdmission(None, outdated=End.CERTIFICATE_REVOKED)
+    right.admission = FakeAdmission(None)
+    wrong.admission = FakeAdmission(End.GENERATION_STALE)
+    offered.admission = FakeAdmission(None, outdated=End.CERTIFICATE_EXPIRED)
+    roster.cut_outdated()
+    assert revoked.ended_by is End.CERTIFICATE_REVOKED
+    assert offered.ended_by is End.CERTIFICATE_EXPIRED, "the local process may have it already"
+    assert [each.ended_by for each in (right, wrong, dialling, plain)] == [None] * 4
+
+
+async def test_of_certificates_too_the_shadow_mode_is_asked():
+    roster = Roster(connections=9, pending=9)
+    connection = enter(roster)
+    admit(roster, connection)
+    connection.admission = FakeAdmission(None, spared=True, outdated=End.CERTIFICATE_EXPIRED)
+    roster.cut_outdated()
+    assert connection.admission.told == [End.CERTIFICATE_EXPIRED]
     assert connection.ended_by is None
 
 
