@@ -17,7 +17,7 @@ from sidecar.exclusive import Exclusive
 from sidecar.gate import Visit
 from sidecar.hand_over import HandedOver, offer
 from sidecar.metrics import Basis, Outcome
-from sidecar.reasons import End, Reason, Refused
+from sidecar.reasons import End, Reason, Refused, TlsFailure
 from sidecar.roster import Step
 from sidecar.sockets import Socket, abort, give_up_after, keep_alive
 from sidecar.upstream import UpstreamUnavailable, connect, connect_now
@@ -106,6 +106,9 @@ async def _dial(visit: Visit) -> Refused | Entry:
 def _refused_now(visit: Visit) -> Refused | None:
     """Decide on what is newest now, without another read."""
     gate = visit.gate
+    outdated = visit.outdated()
+    if outdated is not None:  # since the handshake: a cut of those who are here doesn't reach who comes in after it
+        return _outdated(visit, outdated)
     if visit.basis is Basis.SHADOW and gate.exclusive is not None and not gate.shadow_now():
         return Refused(Reason.EXCLUSIVE_CONFLICT, "the shadow mode, which passed it by the one place, has ended")
     if visit.handshake.claim is not None:
@@ -119,6 +122,13 @@ def _refused_now(visit: Visit) -> Refused | None:
         return Refused(Reason.PREFACE_MISSING)
     ended_by = visit.connection.ended_by  # perhaps said while this task was on its way already
     return Refused(ended_by) if isinstance(ended_by, Reason) else None
+
+
+def _outdated(visit: Visit, end: End) -> Refused:
+    cause = TlsFailure.CERT_REVOKED if end is End.CERTIFICATE_REVOKED else TlsFailure.CERT_EXPIRED
+    visit.gate.metrics.tls_failed(cause)
+    visit.connection.tls_fault = "the certificate has ceased to count since the handshake"
+    return Refused(Reason.TLS_FAILED, cause)
 
 
 def _admit(visit: Visit) -> None:

@@ -10,13 +10,16 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from sidecar.admission import Floor, Requirement, State
+from sidecar.admission import Floor, Peer, Requirement, State
 from sidecar.assignment import Assignment
 from sidecar.exclusive import MOST_TAKEOVERS, Exclusive
+from sidecar.gate import Visit
 from sidecar.identity import ControllerName, Epoch, Generation
+from sidecar.passage import enter
 from sidecar.preface.claim import Claim, read_claim
 from sidecar.preface.proxy_v2 import read_header
-from sidecar.reasons import End
+from sidecar.reasons import End, Reason, Refused, TlsFailure
+from sidecar.sockets import abort
 from tests.house import EIGHT, answer_of
 from tests.names import CLAIM, OWN, U1, WRONG, preface
 from tests.wires import is_reset, receive_all
@@ -411,3 +414,32 @@ async def test_a_slot_that_names_only_its_instance_is_told_as_far_as_it_goes(hou
     controller, upstream, _ = await admit(house, process, Claim(OWN, None, U1))
     assert str(U1).encode() in await upstream.receive_some()
     await close(controller, upstream)
+
+
+@pytest.mark.parametrize(
+    ("end", "cause"),
+    [(End.CERTIFICATE_REVOKED, TlsFailure.CERT_REVOKED), (End.CERTIFICATE_EXPIRED, TlsFailure.CERT_EXPIRED)],
+)
+@pytest.mark.parametrize("shadow", [False, True])
+async def test_a_certificate_that_counts_no_more_since_the_handshake_lets_nobody_in(house, process, end, cause, shadow):
+    """A cut of who is here doesn't reach those who come in after it."""
+    house.gate = replace(house.gate, shadow=shadow, prover=SimpleNamespace(outdated={"shown": end}.get))
+    visit = Visit(house.gate, None, house.enter())
+    visit.prove("session", "shown", Peer(proven=True))
+    visit.handshake.receive(preface(), house.gate.state())
+    assert house.roster.take_place(visit.connection)
+    assert await enter(visit) == Refused(Reason.TLS_FAILED, cause)
+    assert not visit.connection.admitted
+    failed = "identity_sidecar_tls_handshake_failures_total"
+    assert house.registry.get_sample_value(failed, {"listener": "compute", "cause": cause}) == 1
+    assert "since the handshake" in visit.connection.tls_fault
+
+
+async def test_one_that_counts_does(house, process):
+    house.gate = replace(house.gate, prover=SimpleNamespace(outdated={"shown": None}.get))
+    visit = Visit(house.gate, None, house.enter())
+    visit.prove("session", "shown", Peer(proven=True))
+    visit.handshake.receive(preface(), house.gate.state())
+    assert house.roster.take_place(visit.connection)
+    abort(await enter(visit))
+    assert visit.connection.admitted
