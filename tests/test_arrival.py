@@ -6,15 +6,30 @@ from dataclasses import replace
 
 import pytest
 import trio
+from OpenSSL import SSL
 from trio.testing import wait_all_tasks_blocked
 
 from sidecar.admission import State
 from sidecar.assignment import Unavailable
 from sidecar.identity import Generation
-from sidecar.reasons import Reason, Refused
+from sidecar.peer_names import Rule
+from sidecar.proof import Prover
+from sidecar.reasons import Probe, Reason, Refused
+from sidecar.spiffe import Pattern
+from sidecar.tls.contexts import server_context
+from sidecar.tls.peer_certificate import PeerCertificates
+from sidecar.tls.rotation import Served
+from sidecar.tls.stream import TlsStream
+from tests.certificates import CA, CONTROLLER, now
 from tests.house import EIGHT, SEVEN, answer_of
 from tests.names import CLAIM, U1, U2, WRONG, preface
+from tests.tls_handshakes import material, plain_client
 from tests.wires import receive_all
+
+ROOT = CA()
+OWN = material(ROOT.issue(), ROOT)
+SERVED = Served(OWN, server_context(OWN), PeerCertificates(OWN.roots))
+STRANGER = "spiffe://example.org/other"
 
 AHEAD = replace(CLAIM, generation=Generation(8))
 
@@ -237,3 +252,139 @@ async def test_the_shadow_of_an_authority_that_is_down_is_let_through_too(shadow
         await (await process.accept()).aclose()
     await shadow.roster.wait_empty()
     assert shadow.counts()["shadow_rejected"] == {"authority_unavailable": 1}
+
+
+@pytest.fixture
+def tls(house):
+    rule = Rule(allow=(Pattern.parse("spiffe://example.org/prod-eu/controller/*"),))
+    house.served = SERVED
+    prover = Prover(lambda: house.served, rule, now, ends_with_certificate=False)
+    house.gate = replace(house.gate, prover=prover)
+    return house
+
+
+async def shaken(house, uri=CONTROLLER):
+    """A controller that has shown a certificate with this name."""
+    controller, connection, _ = await house.connect()
+    stream = TlsStream(controller, SSL.Connection(plain_client(ROOT.issue(uris=(uri,)))))
+    with trio.fail_after(5):
+        await stream.do_handshake()
+    return stream, connection
+
+
+def failures(house):
+    """The handshakes that failed, by cause."""
+    name = "identity_sidecar_tls_handshake_failures_total"
+    samples = (each for family in house.registry.collect() for each in family.samples if each.name == name)
+    return {each.labels["cause"]: int(each.value) for each in samples if each.value}
+
+
+async def test_a_claim_is_read_through_tls(tls, process):
+    controller, connection = await shaken(tls)
+    async with controller:
+        await controller.send_all(preface() + b"PING")
+        async with await process.accept() as upstream:
+            assert await upstream.receive_some(4) == b"PING"
+            assert connection.controller is not None
+            assert str(connection.controller) == "c1"
+            await controller.send_eof()
+            assert await upstream.receive_some() == b""
+    await tls.roster.wait_empty()
+
+
+async def test_who_goes_before_the_first_byte_of_tls_is_a_probe(tls):
+    controller, _, _ = await tls.connect()
+    await controller.aclose()
+    await tls.settled(("probe", Probe.CLOSED_BEFORE_PREFACE))
+    assert failures(tls) == {}
+
+
+@pytest.mark.parametrize(("sent", "cause"), [(preface(), "protocol"), (b"\x16\x03\x01", "eof")])
+async def test_what_is_no_handshake_is_counted_by_its_cause_and_has_words_for_people(tls, process, sent, cause):
+    controller, connection, _ = await tls.connect()
+    await controller.send_all(sent)
+    await controller.send_eof()
+    await tls.settled(("refused", Refused(Reason.TLS_FAILED, cause)))
+    await controller.aclose()
+    assert failures(tls) == {cause: 1}
+    assert connection.tls_fault
+    assert await process.untouched()
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01"])
+async def test_a_handshake_has_the_budget_of_the_preface_and_no_longer(tls, patient_clock, sent):
+    began = trio.current_time()
+    controller, _, _ = await tls.connect()
+    async with controller:
+        await controller.send_all(sent)
+        assert await receive_all(controller) == b""
+        await controller.send_eof()
+        assert trio.current_time() - began == pytest.approx(5, abs=0.5)
+    await tls.settled(("refused", Refused(Reason.TLS_FAILED, "timeout")))
+    assert failures(tls) == {"timeout": 1}
+
+
+async def test_in_a_drain_it_has_a_moment_and_fails_of_the_drain(tls, patient_clock):
+    tls.state = State(draining=True)
+    began = trio.current_time()
+    controller, _, _ = await tls.connect()
+    async with controller:
+        assert await receive_all(controller) == b""
+        assert trio.current_time() - began == pytest.approx(1, abs=0.5)
+    await tls.settled(("refused", Refused(Reason.DRAINING)))
+    assert failures(tls) == {}
+
+
+async def test_with_nothing_in_date_to_show_nobody_gets_in(tls):
+    tls.served = None
+    controller, connection, _ = await tls.connect()
+    async with controller:
+        assert await receive_all(controller) == b""
+    await tls.settled(("refused", Refused(Reason.TLS_FAILED, "cert_not_yet_valid")))
+    assert "this side's own" in connection.tls_fault
+
+
+async def test_a_name_that_isnt_allowed_is_told_so_in_the_answer(tls, process):
+    controller, _ = await shaken(tls, STRANGER)
+    async with controller:
+        await controller.send_all(preface(answer=True))
+        assert (await answer_of(controller)).verdict == "peer_not_allowed"
+    assert await process.untouched()
+
+
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\n\r\n", b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nPING", b""])
+async def test_the_shadow_lets_no_stranger_in_without_a_preface(tls, process, patient_clock, sent):
+    tls.gate = replace(tls.gate, shadow=True, times=replace(tls.gate.times, shadow=0.25))
+    controller, _ = await shaken(tls, STRANGER)
+    async with controller:
+        await controller.send_all(sent)
+        assert await receive_all(controller) == b""
+    await tls.roster.wait_empty()
+    assert tls.counts()["rejected"] == {"peer_not_allowed": 1}
+    assert "shadow_rejected" not in tls.counts()
+    assert await process.untouched()
+
+
+async def test_the_shadow_lets_an_allowed_one_in_without_a_preface(tls, process):
+    tls.gate = replace(tls.gate, shadow=True, times=replace(tls.gate.times, shadow=0.25))
+    controller, _ = await shaken(tls)
+    async with controller:
+        await controller.send_all(b"GET / HTTP/1.1\r\n\r\n")
+        async with await process.accept() as upstream:
+            assert await upstream.receive_some() == b"GET / HTTP/1.1\r\n\r\n"
+    await tls.roster.wait_empty()
+    assert tls.counts()["shadow_rejected"] == {"preface_missing": 1}
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"), [(b"GET / HTTP/1.1\r\n\r\n", "preface_missing"), (b"PROX", "preface_malformed")]
+)
+async def test_where_no_shadow_is_a_stranger_without_a_preface_is_refused_by_the_row_above(tls, process, sent, reason):
+    controller, _ = await shaken(tls, STRANGER)
+    async with controller:
+        await controller.send_all(sent)
+        await controller.send_eof()
+        assert await receive_all(controller) == b""
+    await tls.roster.wait_empty()
+    assert list(tls.counts()["rejected"]) == [reason]
+    assert await process.untouched()
