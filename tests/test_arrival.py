@@ -358,7 +358,8 @@ async def test_the_shadow_lets_no_stranger_in_without_a_preface(tls, process, pa
     controller, _ = await shaken(tls, STRANGER)
     async with controller:
         await controller.send_all(sent)
-        assert await receive_all(controller) == b""
+        with trio.fail_after(5):
+            assert await receive_all(controller) == b""
     await tls.roster.wait_empty()
     assert tls.counts()["rejected"] == {"peer_not_allowed": 1}
     assert "shadow_rejected" not in tls.counts()

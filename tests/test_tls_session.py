@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from OpenSSL import SSL
 
 from sidecar.reasons import TlsFailure
-from sidecar.tls.contexts import server_context
+from sidecar.tls.contexts import TlsVersion, server_context
 from sidecar.tls.session import RECORD, NothingSaid, Session, ShakeFailed, ShakeWait
 from tests.certificates import CA, HOUR, now
 from tests.tls_handshakes import material, plain_client
@@ -26,9 +27,14 @@ CONTEXT = server_context(material(LEAF, ROOT))
 class Ends:
     """Both ends of one connection; neither blocks."""
 
-    def __init__(self, leaf=LEAF, *, buffers=None):
-        self.near, self.far = tcp(buffers=buffers)
-        self.near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what was sent has arrived
+    def __init__(self, leaf=LEAF, *, buffers=None, unix=False):
+        if unix:
+            self.near, self.far = socket.socketpair()
+            self.near.setblocking(False)
+            self.far.setblocking(False)
+        else:
+            self.near, self.far = tcp(buffers=buffers)
+            self.near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what was sent has arrived
         self.client = SSL.Connection(plain_client(leaf), self.near)
         self.client.set_connect_state()
         self.session = Session(CONTEXT, self.far)
@@ -74,6 +80,23 @@ class Ends:
         while (data := self.heard()) is None:
             assert select.select([self.near], [], [], 5)[0]
         return data
+
+    @contextmanager
+    def full(self):
+        """Meanwhile the kernel takes not one byte: a socket that is full stands behind the session's descriptor."""
+        full, reader = socket.socketpair()
+        own = os.dup(self.far.fileno())
+        with full, reader:
+            full.setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    full.send(bytes(1))
+            os.dup2(full.fileno(), self.far.fileno())
+            try:
+                yield
+            finally:
+                os.dup2(own, self.far.fileno())
+                os.close(own)
 
     def clog(self):
         """Send until the kernel takes no more."""
@@ -224,6 +247,115 @@ def test_the_end_waits_too_where_the_kernel_takes_nothing():
         ends.clog()
         with pytest.raises(BlockingIOError):
             ends.session.shutdown()
+
+
+def test_an_end_that_had_to_wait_is_told_later_and_once():
+    with Ends() as ends:
+        ends.shaken()
+        with ends.full():
+            for _ in range(3):
+                with pytest.raises(BlockingIOError):
+                    ends.session.shutdown()
+        assert ends.heard() is None
+        ends.session.shutdown()
+        with pytest.raises(SSL.ZeroReturnError):
+            ends.hear()
+        ends.tell(b"and yet")
+        ends.arrived()
+        assert ends.session.recv(100) == b"and yet"
+
+
+def test_what_had_to_wait_may_come_from_elsewhere_in_memory_and_with_more_behind_it():
+    with Ends() as ends:
+        ends.shaken()
+        with ends.full():
+            for _ in range(3):
+                with pytest.raises(BlockingIOError):
+                    ends.session.send(bytearray(b"first"))
+        assert ends.session.send(memoryview(b"first, then more")) == len(b"first, then more")
+        got = ends.hear()
+        while len(got) < len(b"first, then more"):
+            got += ends.hear()
+        assert got == b"first, then more"
+
+
+def test_the_peers_end_leaves_our_stream_open():
+    with Ends() as ends:
+        ends.shaken()
+        ends.client.shutdown()
+        ends.arrived()
+        into = buffer()
+        assert ends.session.recv_into(into) == 0
+        assert ends.session.send(b"and yet") == len(b"and yet")
+        assert ends.hear() == b"and yet"
+        ends.session.shutdown()
+        with pytest.raises(SSL.ZeroReturnError):
+            ends.hear()
+        assert ends.session.recv(100) == b"", "and goes on being told"
+
+
+def test_a_reset_is_a_break_and_no_end():
+    with Ends() as ends:
+        ends.shaken()
+        ends.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        ends.near.close()
+        ends.arrived()
+        for _ in range(2):
+            with pytest.raises(ConnectionError):
+                ends.session.recv_into(buffer())
+        with pytest.raises(ConnectionError):
+            ends.session.shutdown()
+
+
+def test_bytes_that_were_tampered_with_are_a_break():
+    with Ends() as ends:
+        ends.shaken()
+        ends.tell(b"whole")
+        ends.near.send(b"\x17\x03\x03\x00\x20" + bytes(32))
+        ends.arrived()
+        into = buffer()
+        assert bytes(into[: ends.session.recv_into(into)]) == b"whole"
+        with pytest.raises(ConnectionError):
+            ends.session.recv_into(into)
+
+
+@pytest.mark.parametrize("unix", [False, True])
+@pytest.mark.parametrize("old", [False, True])
+def test_it_speaks_over_any_stream_socket_in_any_version_that_is_asked_for(unix, old):
+    with Ends(unix=unix) as ends:
+        if old:
+            context = server_context(material(LEAF, ROOT), TlsVersion.TLS_1_2)
+            ends.session = Session(context, ends.far)
+            ends.client = SSL.Connection(plain_client(LEAF, version=SSL.TLS1_2_VERSION), ends.near)
+            ends.client.set_connect_state()
+        ends.shaken()
+        assert ends.session.connection.get_protocol_version_name() == ("TLSv1.2" if old else "TLSv1.3")
+        ends.tell(b"up")
+        ends.arrived()
+        assert ends.session.recv(100) == b"up"
+        assert ends.session.send(b"down") == len(b"down")
+        assert ends.hear() == b"down"
+        ends.client.shutdown()
+        ends.arrived()
+        assert ends.session.recv(100) == b""
+
+
+def test_a_handshake_that_the_kernel_takes_no_word_of_waits_to_be_writable():
+    with Ends() as ends:
+        with pytest.raises(SSL.WantReadError):
+            ends.client.do_handshake()
+        ends.arrived()
+        hello = ends.far.recv(1 << 16, socket.MSG_PEEK)
+        full, reader = socket.socketpair()
+        with full, reader:
+            reader.send(hello)
+            full.setblocking(False)
+            with suppress(BlockingIOError):
+                while True:
+                    full.send(bytes(1))
+            session = Session(CONTEXT, full)
+            assert session.shake(now) is ShakeWait.WRITABLE
+            assert session.shake(now) is ShakeWait.WRITABLE
 
 
 def test_sending_to_who_is_gone_is_a_break():
