@@ -16,6 +16,7 @@ from sidecar.config import load
 from sidecar.errors import StartError
 from sidecar.log import LogSwitch, build_logger
 from sidecar.metrics import Metrics, State
+from sidecar.presented import Presented
 from tests.certificates import HOUR, now, pem
 from tests.tls_volumes import ROOT, write_all
 
@@ -32,10 +33,10 @@ listeners:
 
 
 class House:
-    def __init__(self, folder, *, crl="", leaf=None):
+    def __init__(self, folder, *, crl="", leaf=None, text=TEXT):
         self.folder = folder
         write_all(folder, leaf or ROOT.issue())
-        self.config = load(TEXT.format(folder, crl), file="test.yaml", environ={})
+        self.config = load(text.format(folder, crl), file="test.yaml", environ={})
         self.stream, self.registry, self.cuts = io.StringIO(), CollectorRegistry(), []
         logger = build_logger("json", "info", self.stream, LogSwitch(self.stream))
         metrics = Metrics(self.registry, listeners=["a", "b", "c", "d"], wall_clock=now)
@@ -123,6 +124,83 @@ async def test_readiness_hangs_on_a_certificate_in_date(tmp_path):
         (obstacle,) = house.each.obstacles()
         assert obstacle.state is State.CERTIFICATE_UNUSABLE
         assert "no certificate in date" in obstacle.words
+
+
+async def test_a_certificate_of_tomorrow_is_said_to_wait_and_nothing_is_ready_meanwhile(tmp_path):
+    async with House(tmp_path, leaf=ROOT.issue(start=HOUR, end=2 * HOUR)).running() as house:
+        assert house.prover("a").served is None
+        assert [each.state for each in house.each.obstacles()] == [State.CERTIFICATE_UNUSABLE]
+        assert house.lines("certificate_served") == []
+        line = house.lines("certificate_waits")[0]
+        assert line["certificate"] == f"{tmp_path}/tls.crt"
+        house.offset = HOUR + 1
+        await house.until(lambda: house.prover("a").served is not None and house.prover("c").served is not None)
+        assert house.each.obstacles() == []
+        served = house.lines("certificate_served")[0]
+        assert served["not_before"] == line["not_before"]
+        assert len(house.lines("certificate_served")) == 2
+        assert house.value("tls_reloads_total", result="ok") == 0, "the first is no reload"
+
+
+async def test_what_is_served_is_said_by_serial_and_time(tmp_path):
+    leaf = ROOT.issue(start=-HOUR, end=2 * HOUR)
+    async with House(tmp_path, leaf=leaf).running() as house:
+        line = house.lines("certificate_served")[0]
+        assert line["serial"] == f"{leaf.certificate.serial_number:x}"
+        assert line["not_before"] == f"{leaf.certificate.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ}"
+        assert line["not_after"] == f"{leaf.certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+
+
+async def test_a_poke_says_once_more_what_is_wrong(tmp_path):
+    async with House(tmp_path).running() as house:
+        (tmp_path / "tls.key").write_bytes(b"")
+        await house.until(lambda: house.value("tls_reloads_total", result="failed") == 2)
+        house.each.poke()
+        await house.until(lambda: house.value("tls_reloads_total", result="failed") == 4)
+
+
+async def test_peers_are_looked_at_each_second_where_one_listener_asks_for_that(tmp_path):
+    house = House(tmp_path, text=TEXT.replace('min_version: "1.2"', "close_on_certificate_expiry: true"))
+    async with house.running():
+        await house.until(lambda: len(house.cuts) == 3)
+    first, second, third = house.cuts
+    assert min(second - first, third - second) >= 0.9
+
+
+async def test_where_none_does_nobody_is_looked_at(tmp_path):
+    async with House(tmp_path).running() as house:
+        await trio.sleep(1.2)
+        assert house.cuts == []
+
+
+async def test_a_listeners_own_rule_holds_for_what_the_same_files_prove(tmp_path):
+    async with House(tmp_path).running() as house:
+        shown = Presented(
+            uris=("spiffe://example.org/y",),
+            dns_names=(),
+            signs=False,
+            not_after=now() + HOUR,
+            revocable=(),
+            trust_domains=frozenset(),
+        )
+        served = SimpleNamespace(peers=SimpleNamespace(of=lambda _connection: shown))
+        proven = {each: house.prover(each).proved(SimpleNamespace(connection=None), served)[1].proven for each in "abc"}
+        assert proven == {"a": True, "b": False, "c": True}
+
+
+async def test_a_fault_of_ours_is_counted_and_said(tmp_path, monkeypatch):
+    house = House(tmp_path)
+
+    def broken(_crls):
+        raise ZeroDivisionError("here")
+
+    async with house.running():
+        monkeypatch.setattr("sidecar.tls.rotation.check_crls", broken)
+        write_all(tmp_path, ROOT.issue())
+        await house.until(lambda: house.value("tls_reloads_total", result="failed") == 2)
+    line = house.lines("internal_error")[0]
+    assert line["step"] == "certificates"
+    assert "ZeroDivisionError" in line["exception"]
 
 
 async def test_without_tls_nothing_is_read_and_nothing_is_in_the_way(tmp_path):
