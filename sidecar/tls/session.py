@@ -101,7 +101,7 @@ class Session:
         return self._found is not None or self.connection.pending() > 0
 
     def recv(self, size: int) -> bytes:
-        """What has come, up to *size* bytes; nothing: the peer has ended its stream."""
+        """What has come, up to *size* bytes or one record, if that is more; nothing: the peer has ended its stream."""
         buffer = memoryview(bytearray(max(size, RECORD)))
         return bytes(buffer[: self.recv_into(buffer)])
 
