@@ -91,9 +91,7 @@ async def _shake(visit: Visit) -> Refused | Probe | None:
     assert prover is not None, "the listener has TLS"  # noqa: S101
     served, began_at = prover.served, visit.began_at
     if served is None:
-        return _tls_failed(
-            visit, ShakeFailed(TlsFailure.CERT_NOT_YET_VALID, "this side's own certificate isn't valid yet")
-        )
+        return visit.tls_failed(TlsFailure.CERT_NOT_YET_VALID, "this side's own certificate isn't valid yet")
     try:
         session = Session(served.context, visit.client)
         while (wait := session.shake(prover.wall_clock)) is not None:
@@ -106,17 +104,11 @@ async def _shake(visit: Visit) -> Refused | Probe | None:
     except trio.TooSlowError:
         if connection.deadline < visit.ends_at:
             return Refused(Reason.DRAINING)
-        return _tls_failed(visit, ShakeFailed(TlsFailure.TIMEOUT, "no handshake in time"))
+        return visit.tls_failed(TlsFailure.TIMEOUT, "no handshake in time")
     except ShakeFailed as failure:
-        return _tls_failed(visit, failure)
+        return visit.tls_failed(failure.cause, str(failure))
     gate.metrics.handshake_took(Stage.TLS, visit.began_at - began_at)
     return None
-
-
-def _tls_failed(visit: Visit, failure: ShakeFailed) -> Refused:
-    visit.gate.metrics.tls_failed(failure.cause)
-    visit.connection.tls_fault = str(failure)
-    return Refused(Reason.TLS_FAILED, failure.cause)
 
 
 def _settled(visit: Visit, verdict: Refused | Probe | None) -> Refused | Probe | None:

@@ -30,7 +30,7 @@ from sidecar.parting import Parting
 from sidecar.preface.answer import write_answer
 from sidecar.presented import Presented
 from sidecar.proof import Prover
-from sidecar.reasons import End, Refused
+from sidecar.reasons import End, Reason, Refused, TlsFailure
 from sidecar.relay import Fence, Relay, RelayTimes, Terms, Traffic
 from sidecar.roster import Connection, Roster, Step
 from sidecar.sockets import Socket
@@ -169,6 +169,12 @@ class Visit:
         self.presented = presented
         self.handshake = Handshake(self.gate.desk, peer)
         self.began_at = self.gate.clock()
+
+    def tls_failed(self, cause: TlsFailure, why: str) -> Refused:
+        """Its TLS, or what it proved by it, doesn't count: the verdict. *why*: for people, in the log."""
+        self.gate.metrics.tls_failed(cause)
+        self.connection.tls_fault = why
+        return Refused(Reason.TLS_FAILED, cause)
 
     def terms(self) -> Terms:
         """What it is let go under from now on."""

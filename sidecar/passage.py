@@ -108,7 +108,8 @@ def _refused_now(visit: Visit) -> Refused | None:
     gate = visit.gate
     outdated = visit.outdated()
     if outdated is not None:  # since the handshake: a cut of those who are here doesn't reach who comes in after it
-        return _outdated(visit, outdated)
+        cause = TlsFailure.CERT_REVOKED if outdated is End.CERTIFICATE_REVOKED else TlsFailure.CERT_EXPIRED
+        return visit.tls_failed(cause, "the certificate has ceased to count since the handshake")
     if visit.basis is Basis.SHADOW and gate.exclusive is not None and not gate.shadow_now():
         return Refused(Reason.EXCLUSIVE_CONFLICT, "the shadow mode, which passed it by the one place, has ended")
     if visit.handshake.claim is not None:
@@ -122,13 +123,6 @@ def _refused_now(visit: Visit) -> Refused | None:
         return Refused(Reason.PREFACE_MISSING)
     ended_by = visit.connection.ended_by  # perhaps said while this task was on its way already
     return Refused(ended_by) if isinstance(ended_by, Reason) else None
-
-
-def _outdated(visit: Visit, end: End) -> Refused:
-    cause = TlsFailure.CERT_REVOKED if end is End.CERTIFICATE_REVOKED else TlsFailure.CERT_EXPIRED
-    visit.gate.metrics.tls_failed(cause)
-    visit.connection.tls_fault = "the certificate has ceased to count since the handshake"
-    return Refused(Reason.TLS_FAILED, cause)
 
 
 def _admit(visit: Visit) -> None:

@@ -1,11 +1,11 @@
-"""What a connection proves of who dials: the TLS handshake, and what the peer's certificate says.
+"""What a TLS handshake proves of who dials, and for how long that counts.
 
-The first step of a connection on a listener with TLS, within the one budget up to the verdict. A handshake that fails
-is ``tls_failed`` with its cause, and the peer has got OpenSSL's alert; names that aren't allowed are no failure of TLS,
-so that the peer can still be told: they are found in the decision (``peer_not_allowed``).
+A handshake that fails is ``tls_failed`` with its cause, and the peer has got OpenSSL's alert; names that aren't allowed
+are no failure of TLS, so that the peer can still be told: they are found in the decision (``peer_not_allowed``).
 
-Owns the steps of it in time; TLS itself is ``tls``'s, and which names may connect ``peer_names``'s. Called by
-``arrival``; asked again by ``gate`` whether a certificate still counts.
+Owns what a listener makes of a verified certificate. The handshake itself is ``tls``'s, its place in time is
+``arrival``'s, and which names may connect ``peer_names``'s. Called by ``arrival``; asked again by ``gate`` whether a
+certificate still counts.
 """
 
 from __future__ import annotations
