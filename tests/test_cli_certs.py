@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_each_kind_of_certificate_is_made_and_openssl_verifies_it(ca, arguments,
     assert certs("issue", *arguments, "--dns", "a.example.org") == 0
     said = capsys.readouterr().out
     assert said.startswith(f"spiffe://lab.example/{name}, until ")
-    assert f"tls.certificate: certs/{place}/tls.crt\n" in said
+    assert f"tls.certificate: {Path.cwd()}/certs/{place}/tls.crt\n" in said, "the configuration takes no relative path"
     made = f"certs/{place}/tls.crt"
     assert subprocess.run(["openssl", "verify", "-CAfile", "certs/ca.crt", made], capture_output=True).returncode == 0
     files = [f"certs/{place}/{file}" for file in ("tls.crt", "tls.key", "ca.crt")]

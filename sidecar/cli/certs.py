@@ -72,7 +72,9 @@ def run_issue(options: argparse.Namespace) -> int:
     authority = read_authority(options.ca)
     name = spiffe_id(authority.trust_domain, subject)
     pair = authority.issue(options.kind, str(name), dns=options.dns, now=datetime.now(UTC), days=options.days)
-    directory = options.out or options.ca.joinpath(options.kind, *name.segments)
+    directory = (
+        options.out or options.ca.joinpath(options.kind, *name.segments)
+    ).absolute()  # the configuration takes no other
     keep_pair(directory, pair, authority, replace=options.replace)
     sys.stdout.write(
         f"{name}, until {pair.expires:%Y-%m-%d}\n"
