@@ -300,7 +300,7 @@ async def test_an_expired_pair_on_disk_is_refused_and_the_better_one_kept(fast_c
     async with rotating(files) as (rotation, witness, _):
         write_all(tmp_path, ROOT.issue(end=-60))
         problems, _ = await witness.nth("refused", 1)
-        assert "expired at" in problems[0]
+        assert problems[0].startswith(f"{files.certificate}: the certificate expired at ")
         assert serial(rotation) == serial_of(first)
 
 

@@ -180,7 +180,11 @@ class Rotation:
 
     async def _judge(self, contents: Contents) -> None:
         found = await self._in_thread(_found, self._files, contents)
-        chosen, self._problems = self._choice.after(found, self._wall_clock())
+        chosen, problems = self._choice.after(found, self._wall_clock())
+        kept = problems[
+            len(found.problems) :
+        ]  # what the choice has found is about the own certificate, and names no file
+        self._problems = (*found.problems, *(f"{self._files.certificate}: {each}" for each in kept))
         self._told = not self._problems
         if chosen.waiting is not None and chosen.waiting != self._choice.waiting:
             self._witness.waits(chosen.waiting.not_before)
