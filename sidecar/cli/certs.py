@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from sidecar.certs.naming import ReplicaSet, dns_name, meaning, parse_controller, spiffe_id
+from sidecar.cli.argument import parsed
 from sidecar.errors import MalformedValue
 from sidecar.identity import Generation, Identity
 from sidecar.spiffe import NamedSlot, parse_trust_domain
@@ -22,7 +23,6 @@ from sidecar.spiffe import NamedSlot, parse_trust_domain
 if TYPE_CHECKING:
     from sidecar.certs.contents import Block
 
-_Value = TypeVar("_Value")
 
 WHERE: Final = Path("certs")
 MAX_BYTES: Final = 1024 * 1024  # of a file to look into: a bundle with the roots of every browser has 250 KiB
@@ -120,12 +120,12 @@ def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     init.add_argument("directory", metavar="DIR", nargs="?", type=Path, default=WHERE, help="default: %(default)s")
     init.add_argument(
         "--trust-domain",
-        type=_parsed(parse_trust_domain),
+        type=parsed(parse_trust_domain),
         default="example.org",
         metavar="NAME",
         help="what stands before the path in every SPIFFE ID (default: %(default)s)",
     )
-    init.add_argument("--days", type=_parsed(_days), default=_CA_DAYS, metavar="N", help="default: %(default)s")
+    init.add_argument("--days", type=parsed(_days), default=_CA_DAYS, metavar="N", help="default: %(default)s")
     init.set_defaults(run=run_init)
 
 
@@ -144,7 +144,7 @@ def _add_issue(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     server.add_argument(
         "name",
         metavar="NAME",
-        type=_parsed(_server),
+        type=parsed(_server),
         help="<cluster>/<replica>/<ordinal>; or <cluster>/<replica>, one certificate for a whole StatefulSet",
     )
     slot = kinds.add_parser(
@@ -152,19 +152,19 @@ def _add_issue(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         help="what a slot's process dials with",
         description="What a slot's process dials others with: their sidecars hold its claims against it.",
     )
-    slot.add_argument("name", metavar="IDENTITY", type=_parsed(_slot), help="<cluster>/<replica>/<ordinal>")
+    slot.add_argument("name", metavar="IDENTITY", type=parsed(_slot), help="<cluster>/<replica>/<ordinal>")
     controller = kinds.add_parser("controller", help="what a controller dials with")
-    controller.add_argument("name", metavar="NAME", type=_parsed(parse_controller), help="<cluster>/<name>")
+    controller.add_argument("name", metavar="NAME", type=parsed(parse_controller), help="<cluster>/<name>")
     controller.set_defaults(generation=None)
     for kind in (server, slot):
         kind.add_argument(
-            "--generation", metavar="N", type=_parsed(Generation.parse), help="which launch of the slot it is good for"
+            "--generation", metavar="N", type=parsed(Generation.parse), help="which launch of the slot it is good for"
         )
     for kind in (server, slot, controller):
         kind.add_argument(
             "--dns",
             metavar="NAME",
-            type=_parsed(dns_name),
+            type=parsed(dns_name),
             action="append",
             default=[],
             help="a DNS name beside the SPIFFE ID; may be given again",
@@ -173,7 +173,7 @@ def _add_issue(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
             "--ca", metavar="DIR", type=Path, default=WHERE, help="where the CA is (default: %(default)s)"
         )
         kind.add_argument("--out", metavar="DIR", type=Path, help="where they go (default: a folder in the CA's)")
-        kind.add_argument("--days", type=_parsed(_days), default=_DAYS, metavar="N", help="default: %(default)s")
+        kind.add_argument("--days", type=parsed(_days), default=_DAYS, metavar="N", help="default: %(default)s")
         kind.add_argument("--replace", action="store_true", help="put the new ones in the place of those already there")
         kind.set_defaults(run=run_issue, fail=kind.error)
 
@@ -223,15 +223,3 @@ def _days(text: str) -> int:
 
 def _ca_option(directory: Path) -> str:
     return "" if directory == WHERE else f" --ca {directory}"
-
-
-def _parsed(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
-    """*parse* for argparse, which shows the message of one kind of exception only, and names the option with it."""
-
-    def parsed(text: str) -> _Value:
-        try:
-            return parse(text)
-        except MalformedValue as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return parsed

@@ -10,8 +10,9 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from sidecar.cli.argument import parsed
 from sidecar.dialler import ANSWER_WITHIN, DialError, RefusedError, WrongPeerError, parse_target
 from sidecar.errors import MalformedValue, SidecarError
 from sidecar.identity import ControllerName, Epoch, Generation, Identity, Instance
@@ -22,7 +23,6 @@ from sidecar.server_names import Depth, ServerRule
 if TYPE_CHECKING:
     from sidecar.tls.client import ClientTls
 
-_Value = TypeVar("_Value")
 
 NO_ANSWER: Final = 1
 DEFAULT_DEPTH: Final = Depth.TRUST_DOMAIN
@@ -55,16 +55,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "connection, TLS that failed, no sidecar, or a connection that broke; 2 wrong arguments or files; 130 "
         "interrupted",
     )
+    parser.add_argument("address", type=parsed(_address), metavar="ADDRESS", help="host:port, [::1]:port or unix:/path")
     parser.add_argument(
-        "address", type=_parsed(_address), metavar="ADDRESS", help="host:port, [::1]:port or unix:/path"
+        "--identity", type=parsed(Identity.parse), required=True, help="the slot: <cluster>/<replica>/<ordinal>"
     )
-    parser.add_argument(
-        "--identity", type=_parsed(Identity.parse), required=True, help="the slot: <cluster>/<replica>/<ordinal>"
-    )
-    parser.add_argument("--generation", type=_parsed(Generation.parse), metavar="N", help="which launch of the slot")
-    parser.add_argument("--instance", type=_parsed(Instance.parse), help="which pod runs it: its UID")
-    parser.add_argument("--epoch", type=_parsed(Epoch.parse), metavar="N", help="this controller's fencing token")
-    parser.add_argument("--controller", type=_parsed(ControllerName.parse), metavar="NAME", help="who dials")
+    parser.add_argument("--generation", type=parsed(Generation.parse), metavar="N", help="which launch of the slot")
+    parser.add_argument("--instance", type=parsed(Instance.parse), help="which pod runs it: its UID")
+    parser.add_argument("--epoch", type=parsed(Epoch.parse), metavar="N", help="this controller's fencing token")
+    parser.add_argument("--controller", type=parsed(ControllerName.parse), metavar="NAME", help="who dials")
     parser.add_argument(
         "--probe",
         action="store_true",
@@ -73,7 +71,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument(
         "--answer-within",
-        type=_parsed(_seconds),
+        type=parsed(_seconds),
         default=ANSWER_WITHIN,
         metavar="SECONDS",
         help="for dialling, TLS and the answer together (default: %(default)g)",
@@ -178,18 +176,6 @@ def _tell(address: str, error: DialError, *, probe: bool) -> int:
     else:
         sys.stderr.write(f"sidecar connect: {address}: {'refused: ' if refused else ''}{error} [{next_step}]\n")
     return EXIT_CODE[error.advice] if isinstance(error, RefusedError | WrongPeerError) else NO_ANSWER
-
-
-def _parsed(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
-    """*parse* for argparse, which shows the message of one kind of exception only, and names the option with it."""
-
-    def parsed(text: str) -> _Value:
-        try:
-            return parse(text)
-        except MalformedValue as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return parsed
 
 
 def _address(text: str) -> str:
